@@ -1,0 +1,1 @@
+"""To come in this series: see the catalogue."""

@@ -1,0 +1,252 @@
+"""What a fault is: typed parameters, an undo record written ahead, and evidence.
+
+A fault is pure data until `inject`. The order is fixed, and the engine keeps it:
+`undo_record` is journalled, then `inject`, then `verify`, later `undo` and `verify_undone`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from typing import Any, ClassVar, Protocol, Self
+
+from injectors import undo as undo_module
+
+
+class FaultError(ValueError):
+    """A fault, parameter, trigger or configuration that the user can mend; the message says how."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a fault, for validation, help and generated tables."""
+
+    name: str
+    kind: str
+    """float | int | str | list."""
+    default: Any
+    required: bool
+    unit: str
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def check(self, value: Any, fault_id: str) -> Any:
+        """The value as the fault stores it.
+
+        Raises:
+            FaultError: wrong type, out of range or not one of the choices.
+        """
+        if value is None and self.default is None and not self.required:
+            return None
+        where = f"{fault_id}: {self.name}={value!r}"
+        if self.kind in ("float", "int"):
+            return self._check_number(value, where)
+        if self.kind == "str" and not isinstance(value, str):
+            raise FaultError(f"{where} must be text")
+        if self.choices and value not in self.choices:
+            raise FaultError(f"{where} is not known\n  mend: one of {', '.join(self.choices)}")
+        return value
+
+    def _check_number(self, value: Any, where: str) -> float | int:
+        numeric = isinstance(value, int | float) and not isinstance(value, bool)
+        if not numeric or value != value or (self.kind == "int" and value != int(value)):
+            raise FaultError(f"{where} must be {'a whole number' if self.kind == 'int' else 'a number'}")
+        if (self.minimum is not None and value < self.minimum) or (
+            self.maximum is not None and value > self.maximum
+        ):
+            raise FaultError(f"{where} is out of range\n  mend: between {self.minimum} and {self.maximum}")
+        return int(value) if self.kind == "int" else float(value)
+
+
+def parameter(
+    help: str,
+    *,
+    kind: str = "float",
+    default: Any = MISSING,
+    unit: str = "",
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A dataclass field that describes itself; see `Parameter`."""
+    meta = {
+        "parameter": {
+            "kind": kind,
+            "unit": unit,
+            "help": help,
+            "minimum": minimum,
+            "maximum": maximum,
+            "choices": choices,
+        }
+    }
+    return field(metadata=meta) if default is MISSING else field(default=default, metadata=meta)
+
+
+def duration(help: str, *, default: float | None = None) -> Any:
+    """The field `duration_s`: None means until the engine heals the scenario."""
+    return parameter(help, default=default, unit="s", minimum=0.001, maximum=3600.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Victim:
+    """One process as the engine knows it; `pid` is in the engine's own pid namespace."""
+
+    pid: int
+    start_ticks: int
+    """Field 22 of /proc/PID/stat: together with the pid it names a process for good."""
+    rank: int | None = None
+    generation: int | None = None
+    step: int | None = None
+    fault: str = ""
+    """The plan's id of the fault, for example "f1"."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was seen, and whether it proves the claim.
+
+    `source` says who saw it: "kernel" (from outside the victim) or "agent" (the victim's own process,
+    outside the code that the fault is about). `proven` is False where the sight is not sufficient.
+    """
+
+    what: str
+    proven: bool
+    source: str = "kernel"
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"what": self.what, "proven": self.proven, "source": self.source, "data": dict(self.data)}
+
+
+@dataclass(frozen=True)
+class UndoRecord:
+    """Pure data, enough to undo a fault when the tool that injected it is gone."""
+
+    kind: str
+    pid: int
+    start_ticks: int
+    fault: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> UndoRecord:
+        return cls(**{item.name: record[item.name] for item in fields(cls) if item.name in record})
+
+
+class Channel(Protocol):
+    """The line to the agent that is blocked at the armed point."""
+
+    def act(self, timeout_s: float = 10.0) -> Evidence:
+        """Let the agent act and wait for what it reports.
+
+        The evidence is unproven if the agent reported a failure, was gone or stayed silent.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One way to break a rank. Subclasses are frozen dataclasses whose fields are their parameters."""
+
+    id: ClassVar[str]
+    inside: ClassVar[bool] = False
+    """True: the agent acts inside the victim. False: the engine acts from outside, the agent only waits."""
+    has_undo: ClassVar[bool] = False
+    privileges: ClassVar[tuple[str, ...]] = ()
+    stands_for: ClassVar[str]
+    does_not_certify: ClassVar[str]
+    expects: ClassVar[str | None] = None
+    """What an outsider should see: crash, stopped, hang, desync, exception, collective_error or None."""
+
+    def __post_init__(self) -> None:
+        for item in self.parameters():
+            object.__setattr__(self, item.name, item.check(getattr(self, item.name), self.id))
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """Every parameter, in the order in which help shows them."""
+        found = []
+        for item in fields(cls):
+            required = item.default is MISSING
+            default = None if required else item.default
+            found.append(
+                Parameter(item.name, default=default, required=required, **item.metadata["parameter"])
+            )
+        return tuple(found)
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Self:
+        """Build the fault from a suite's or plan's parameters.
+
+        Raises:
+            FaultError: an unknown, missing or invalid parameter.
+        """
+        known = {item.name: item for item in cls.parameters()}
+        for name in params:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                mend = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(known) or '(none)'}"
+                raise FaultError(f"{cls.id}: unknown parameter {name!r}\n  mend: {mend}")
+        for item in known.values():
+            if item.required and item.name not in params:
+                raise FaultError(f"{cls.id}: parameter {item.name!r} is missing\n  mend: {item.help}")
+        return cls(**params)
+
+    @classmethod
+    def summary(cls) -> str:
+        """The effect in one line: the first line of the docstring."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+    def undo_record(self, victim: Victim) -> UndoRecord | None:
+        """What to write to the journal before `inject`; None where there is nothing to undo."""
+        return None
+
+    def inject(self, victim: Victim, channel: Channel | None) -> Evidence:
+        """Break the victim. `channel` is the agent's line; outside faults need none."""
+        raise NotImplementedError
+
+    def verify(self, victim: Victim, fired: Evidence | None = None) -> Evidence:
+        """Whether the effect is there. `fired` is what `inject` returned."""
+        raise NotImplementedError
+
+    def undo(self, record: UndoRecord, release: Callable[[str], bool] | None = None) -> Evidence:
+        """End the fault; may be repeated, and is harmless when the victim is gone.
+
+        Args:
+            record: what `undo_record` returned.
+            release: `AgentServer.send_undo`; ends a wait of the agent early.
+        """
+        if release is not None and record.kind == undo_module.AGENT_RELEASE:
+            release(record.fault)
+        result = undo_module.carry_out(record.as_dict())
+        return Evidence(str(result["detail"]), bool(result["done"]), data=result)
+
+    def verify_undone(self, record: UndoRecord) -> Evidence:
+        """Whether the effect is gone."""
+        return Evidence("nothing to undo", True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsideFault(Fault):
+    """Base of the faults that the agent carries out inside the victim."""
+
+    inside: ClassVar[bool] = True
+
+    def inject(self, victim: Victim, channel: Channel | None) -> Evidence:
+        if channel is None:
+            return Evidence(f"{self.id} needs the agent, and no agent is waiting", False)
+        return channel.act()
+
+    def verify(self, victim: Victim, fired: Evidence | None = None) -> Evidence:
+        # What happened happened inside; the agent's own before and after is the only sight of it.
+        if fired is None:
+            return Evidence("the agent reported nothing", False, "agent")
+        return fired

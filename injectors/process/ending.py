@@ -1,0 +1,25 @@
+"""What the faults that end a process by a signal share."""
+
+from __future__ import annotations
+
+import signal
+
+from injectors import signals
+from injectors.fault import Evidence, Victim
+
+
+def send_signal(victim: Victim, number: signal.Signals) -> Evidence:
+    """Send a signal to exactly the victim."""
+    sent = signals.send(victim.pid, victim.start_ticks, number)
+    what = f"{number.name} sent to pid {victim.pid}" if sent else f"pid {victim.pid} was already gone"
+    return Evidence(what, sent, data={"signal": number.name, "pid": victim.pid})
+
+
+def verify_gone(victim: Victim, timeout_s: float) -> Evidence:
+    """Evidence from the kernel that the victim has ended; a zombie has."""
+    gone = signals.wait_gone(victim.pid, victim.start_ticks, timeout_s)
+    seen = signals.state(victim.pid) if signals.start_ticks(victim.pid) == victim.start_ticks else None
+    what = (
+        f"the kernel reports pid {victim.pid} {'ended' if gone else 'still there'} (state {seen or 'gone'})"
+    )
+    return Evidence(what, gone, data={"state": seen or "gone", "waited_s": timeout_s})
