@@ -2,7 +2,7 @@
 
     python -m recovery.launch --nproc-per-node 4 suites/workloads/digits_cnn.py --steps 60
 
-What it adds to `tiny_gpt`: BatchNorm (its buffers change in forward and differ on every rank), a moving average
+What it adds to `tiny_gpt`: BatchNorm (its buffers change in forward and differ on every rank), an average
 that is no part of the model, and a metric that is reduced *after* the optimizer's step.
 """
 

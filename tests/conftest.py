@@ -1,0 +1,149 @@
+"""What every test relies on: capabilities, golden files, and that no test leaves a process behind."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+LEAK_GRACE_S = 2.0
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite tests/golden/ from what the code says now"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is marked gpu where there is none."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and not _has_gpu():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="no accelerator on this machine"))
+
+
+# -- capabilities ------------------------------------------------------------------------------------------
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def _has_userns() -> bool:
+    """An unprivileged user may make a user and a PID namespace."""
+    if shutil.which("unshare") is None:
+        return False
+    command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "true"]
+    return subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0
+
+
+def _has_pidfd_getfd() -> bool:
+    """One process may duplicate another's descriptors (refused without ptrace rights, in some containers)."""
+    child = subprocess.Popen(["sleep", "20"], stdin=subprocess.PIPE)
+    try:
+        pidfd = os.pidfd_open(child.pid)
+        copied = ctypes.CDLL(None, use_errno=True).syscall(438, pidfd, 0, 0)
+        os.close(pidfd)
+        if copied >= 0:
+            os.close(copied)
+        return copied >= 0
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def _has_torchrun() -> bool:
+    return importlib.util.find_spec("torch.distributed.run") is not None
+
+
+def _has_digits() -> bool:
+    return importlib.util.find_spec("sklearn") is not None
+
+
+CAPABILITIES: dict[str, Callable[[], bool]] = {
+    "userns": functools.cache(_has_userns),
+    "pidfd_getfd": functools.cache(_has_pidfd_getfd),
+    "torchrun": functools.cache(_has_torchrun),
+    "digits": functools.cache(_has_digits),
+    "gpu": functools.cache(_has_gpu),
+}
+
+
+@pytest.fixture(scope="session")
+def require() -> Callable[[str], None]:
+    """`require("userns")`: skip where it is missing, fail where TORCH_CHAOS_REQUIRE names it."""
+    required = {name for name in os.environ.get("TORCH_CHAOS_REQUIRE", "").split(",") if name}
+    if unknown := required - CAPABILITIES.keys():
+        raise pytest.UsageError(f"TORCH_CHAOS_REQUIRE names {sorted(unknown)}; known: {sorted(CAPABILITIES)}")
+
+    def check(name: str) -> None:
+        if CAPABILITIES[name]():
+            return
+        if name in required:
+            pytest.fail(f"{name} is missing, and TORCH_CHAOS_REQUIRE says that this machine must have it")
+        pytest.skip(f"{name} is missing on this machine")
+
+    return check
+
+
+# -- golden files ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden("name.txt", text)`: text equals the committed file; `pytest --update-golden` rewrites it."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} is missing\n  mend: pytest --update-golden, then read what it wrote"
+        assert text == path.read_text(encoding="utf-8")
+
+    return check
+
+
+# -- leftovers ---------------------------------------------------------------------------------------------
+
+
+def _descendants() -> dict[int, psutil.Process]:
+    return {child.pid: child for child in psutil.Process().children(recursive=True)}
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        tracker = "resource_tracker" in " ".join(
+            process.cmdline()
+        )  # multiprocessing's own: one a session, kept
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE and not tracker
+    except psutil.Error:
+        return False
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    """Fail a test that leaves a child process running (wider fixtures may keep theirs)."""
+    before = _descendants()
+    yield
+    deadline = time.monotonic() + LEAK_GRACE_S
+    while left := [p for pid, p in _descendants().items() if pid not in before and _lives(p)]:
+        if time.monotonic() > deadline:
+            described = [f"{p.pid}: {' '.join(p.cmdline())[:120]}" for p in left if _lives(p)]
+            for process in left:
+                process.kill()
+            pytest.fail("processes left behind:\n  " + "\n  ".join(described))
+        time.sleep(0.02)

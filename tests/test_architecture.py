@@ -1,0 +1,146 @@
+"""The two rules of shape that a reviewer cannot hold by eye: the core is pure, and imports go one way."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# Pure code takes its events, its time and its random choices as arguments.
+PURE = (
+    "recovery/core",
+    "chaos/plan.py",
+    "chaos/plan",
+    "chaos/judge.py",
+    "chaos/invariants",
+    "chaos/recoveries.py",
+    "chaos/records.py",
+    "chaos/suite/durations.py",
+    "chaos/suite/model.py",
+    "chaos/suite/resolve.py",
+    "chaos/suite/faults.py",
+    "injectors/agent/trigger.py",
+    "injectors/roles.py",
+)
+IMPURE_MODULES = frozenset(
+    (
+        *("time", "datetime", "random", "secrets", "uuid"),
+        *("socket", "select", "selectors", "asyncio"),
+        *("threading", "multiprocessing", "subprocess", "signal"),
+        *("os", "io", "pathlib", "shutil", "tempfile", "logging"),
+        *("torch", "numpy", "psutil"),
+    )
+)
+IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
+
+# What each package may import of the others, and of `recovery` only the public names.
+ALLOWED: dict[str, frozenset[str]] = {
+    "recovery": frozenset(),
+    "injectors": frozenset(),
+    "suites": frozenset({"recovery"}),
+    "chaos": frozenset({"injectors", "recovery"}),
+}
+PUBLIC_RECOVERY = frozenset({"recovery", "recovery.launch", "recovery.events"})
+
+
+def python_files(*places: str) -> list[Path]:
+    found: list[Path] = []
+    for place in places:
+        path = ROOT / place
+        found += [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return found
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import; those for type checkers only are left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    for_types = {id(n) for block in ast.walk(tree) if _is_type_checking(block) for n in ast.walk(block)}
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            # `from recovery import launch` names the module recovery.launch.
+            submodules = [
+                a.name for a in node.names if (ROOT / node.module.replace(".", "/") / f"{a.name}.py").exists()
+            ]
+            yield from ((node.lineno, f"{node.module}.{name}") for name in submodules)
+            if len(submodules) < len(node.names):
+                yield node.lineno, node.module
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def impurities(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    found = [
+        f"line {line}: imports {name}"
+        for line, name in imports_of(path)
+        if name.split(".")[0] in IMPURE_MODULES
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
+            found.append(f"line {node.lineno}: calls {node.func.id}()")
+    return found
+
+
+@pytest.mark.parametrize("path", python_files(*PURE), ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_core_is_pure(path: Path) -> None:
+    assert impurities(path) == []
+
+
+def test_an_impure_module_would_be_seen(tmp_path: Path) -> None:
+    path = tmp_path / "core.py"
+    path.write_text(
+        "import os.path\nfrom time import monotonic\nprint(open('x'))\nimport json\n", encoding="utf-8"
+    )
+    assert impurities(path) == [
+        "line 1: imports os.path",
+        "line 2: imports time",
+        "line 3: calls print()",
+        "line 3: calls open()",
+    ]
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_imports_go_one_way(package: str) -> None:
+    others = frozenset(ALLOWED) - {package} - ALLOWED[package]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in python_files(package)
+        for line, name in imports_of(path)
+        if name.split(".")[0] in others
+        or (package != "recovery" and name.split(".")[0] == "recovery" and name not in PUBLIC_RECOVERY)
+    ]
+    assert wrong == []
+
+
+def test_what_runs_inside_a_victim_is_standard_library_only() -> None:
+    """The agent is loaded by path into other people's processes: torch is theirs, or absent."""
+    allowed = sys.stdlib_module_names | {"torch", "injectors", "sitecustomize"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in python_files("injectors/agent")
+        for line, name in imports_of(path)
+        if name.split(".")[0] not in allowed and not name.startswith("_torch_chaos")
+    ]
+    assert wrong == []
+
+
+def test_no_unsafe_deserialisation() -> None:
+    """Peers and stored files are data: nothing of ours runs what it reads."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in python_files("chaos", "injectors", "recovery", "suites")
+        for line, name in imports_of(path)
+        if name.split(".")[0] in {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+    ]
+    assert wrong == []
