@@ -1,0 +1,49 @@
+"""A recovery names the rank that was broken, and how."""
+
+from __future__ import annotations
+
+from chaos.history import History
+from chaos.invariants.finding import Finding, Offences, held, not_applicable, too_thin
+from chaos.invariants.invariant import invariant
+from chaos.invariants.one_recovery_per_fault import describe
+from chaos.invariants.scene import Scene
+from chaos.records import Cause, FaultTrail, Recovery
+
+
+@invariant(needs=["step.commit"], sources=["I-NAME"])
+def right_rank_and_kind_named(history: History, reference: History | None, scene: Scene) -> Finding:
+    """The causes of each recovery are the faults that it answers: same ranks, acceptable kinds.
+
+    Acceptable kinds come from the fault (``Fault.expects``). Recoveries without a fault are the
+    business of `one_recovery_per_fault`.
+
+    Smallest break: rank 1 is killed and the recovery says rank 2.
+    """
+    if not scene.shows_runtime_events:
+        return not_applicable(f"a {scene.kind} target names no causes")
+    recoveries = [r for r in history.recoveries(ignore=scene.silent_faults) if r.faults]
+    if not recoveries:
+        loud = [fault for fault in history.faults.values()
+                if fault.fired_t is not None and fault.id not in scene.silent_faults]
+        return too_thin("no recovery was reported") if loud else not_applicable("nothing to recover from")
+    offences = Offences()
+    for recovery in recoveries:
+        _judge(recovery, [history.faults[fault_id] for fault_id in recovery.faults], scene, offences)
+    return offences.finding_or(held(f"{len(recoveries)} recoveries name their faults"))
+
+
+def _judge(recovery: Recovery, faults: list[FaultTrail], scene: Scene, offences: Offences) -> None:
+    said = ", ".join(f"{fault.name} on rank {fault.rank}" for fault in faults)
+    for cause in recovery.causes:
+        if not any(_fits(cause, fault, scene) for fault in faults):
+            offences.add(f"{describe(recovery)}: cause rank {cause.rank} {cause.kind} is none of: {said}")
+    for fault in faults:
+        if not any(_fits(cause, fault, scene) for cause in recovery.causes):
+            offences.add(f"{describe(recovery)}: {fault.name} on rank {fault.rank} is not named")
+
+
+def _fits(cause: Cause, fault: FaultTrail, scene: Scene) -> bool:
+    planned = scene.fault(fault.id)
+    if planned is None:
+        return cause.rank == fault.rank
+    return (planned.any_rank or cause.rank == fault.rank) and cause.kind in planned.kinds
