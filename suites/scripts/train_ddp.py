@@ -2,8 +2,9 @@
 
     torchrun --nproc-per-node 4 --max-restarts 3 train_ddp.py --checkpoints DIR --steps 40
 
-It knows nothing of this project. A lost rank makes `torchrun` restart all of them, and the script resumes from its
-newest checkpoint. What a step computes depends on (seed, rank, step) alone, so a correct resume is bitwise exact.
+It knows nothing of this project. A lost rank makes `torchrun` restart all of them, and the script resumes
+from its newest checkpoint. What a step computes depends on (seed, rank, step) alone, so a correct resume is
+exact to the last bit.
 """
 
 import argparse
@@ -66,7 +67,9 @@ def main() -> None:
         optimizer.load_state_dict(saved["optimizer"])
         scheduler.load_state_dict(saved["scheduler"])
         first = saved["step"] + 1
-    ddp = DistributedDataParallel(model)
+    # Otherwise DDP lays its buckets out anew after the first step of every start: the order in which gradients
+    # add up, and so the last bits of every weight, would depend on where the last restart was.
+    ddp = DistributedDataParallel(model, find_unused_parameters=True)
 
     for step in range(first, args.steps):
         torch.manual_seed(args.seed * 7919 + step * 31 + rank)
