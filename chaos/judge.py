@@ -157,7 +157,8 @@ def _never_ran(history: History) -> str | None:
 
 def _worst(findings: Iterable[Finding]) -> Verdict:
     seen = {finding.verdict for finding in findings}
-    return next((verdict for verdict in (Verdict.VIOLATED, Verdict.INCONCLUSIVE) if verdict in seen), Verdict.PASS)
+    ranking = (Verdict.VIOLATED, Verdict.INCONCLUSIVE)
+    return next((verdict for verdict in ranking if verdict in seen), Verdict.PASS)
 
 
 def _reason(verdict: Verdict, findings: Sequence[Finding], expectation: Expectation) -> str:

@@ -40,7 +40,8 @@ def every_sample_exactly_once(history: History, reference: History | None, scene
     committed = {(commit.step, commit.rank) for commit in history.commits()}
     silent = sorted(committed - set(used) - adopted)
     if silent:
-        return too_thin(f"{len(silent)} commits note no samples, first step {silent[0][0]} rank {silent[0][1]}")
+        step, rank = silent[0]
+        return too_thin(f"{len(silent)} commits note no samples, first step {step} rank {rank}")
     unknown = sorted(set(used) - set(right))
     if unknown:
         return too_thin(f"the twin notes no samples for step {unknown[0][0]} rank {unknown[0][1]}")

@@ -41,7 +41,8 @@ def _moments(events: tuple[Event, ...]) -> Moments:
     """(time, step) per (pid, generation)."""
     found: Moments = defaultdict(list)
     for event in events:
-        found[int_of(event, "pid"), int_of(event, "generation")].append((time_of(event), int_of(event, "step")))
+        here = int_of(event, "pid"), int_of(event, "generation")
+        found[here].append((time_of(event), int_of(event, "step")))
     return found
 
 
@@ -53,7 +54,8 @@ def _offences(
     if any(t <= commit.t and step == commit.step for t, step in rolled.get(here, ())):
         lines.append("committed after it was rolled back in the same generation")
     release_t = min((t for t, _ in released.get(here, ()) if t <= commit.t), default=None)
-    begin_t = max((t for t, step in begun.get(here, ()) if step == commit.step and t <= commit.t), default=None)
+    begin_t = max((t for t, step in begun.get(here, ()) if step == commit.step and t <= commit.t),
+                  default=None)
     if release_t is not None and begin_t is not None and begin_t > release_t:
         lines.append(f"begun {begin_t - release_t:.3f} s after the generation's group was released")
     newer = [generation for (pid, generation), moments in entered.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos.history import History
-from chaos.invariants.finding import Finding, Offences, held, too_thin
+from chaos.invariants.finding import Finding, Offences, held
 from chaos.invariants.growth import by_process, growth
 from chaos.invariants.invariant import invariant
 from chaos.invariants.scene import Scene

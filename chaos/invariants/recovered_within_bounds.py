@@ -32,18 +32,18 @@ def recovered_within_bounds(history: History, reference: History | None, scene: 
                 if fault.fired_t is not None and fault.id not in scene.silent_faults]
         return too_thin("no recovery to measure") if loud else not_applicable("nothing to recover from")
     offences = Offences()
-    bare = []
+    bare = 0
     for recovery in recoveries:
         _judge_bounds(recovery, scene, offences)
-        gap_s = _phase_gap_s(recovery)
-        if gap_s is None and not recovery.derived:
-            bare.append(recovery)
-        elif gap_s is not None and gap_s > max(SUM_TOLERANCE_S, SUM_TOLERANCE_RATIO * (recovery.total_s or 0)):
+        gap_s, allowed_s = _phase_gap_s(recovery)
+        if gap_s is None:
+            bare += not recovery.derived
+        elif gap_s > allowed_s:
             offences.add(f"{describe(recovery)}: phases and total differ by {gap_s * 1000:.0f} ms", gap_s)
     if offences:
         return offences.finding()
     if bare:
-        return too_thin(f"{len(bare)} recoveries report no phases or no total")
+        return too_thin(f"{bare} recoveries report no phases or no total")
     if any(recovery.measured_s is None for recovery in recoveries):
         return too_thin("no commit followed a recovery")
     return held(_summary(recoveries))
@@ -59,12 +59,13 @@ def _judge_bounds(recovery: Recovery, scene: Scene, offences: Offences) -> None:
             offences.add(f"{describe(recovery)}: {label} {value_s:.3f} s, bound {bound_s:.3f} s", value_s)
 
 
-def _phase_gap_s(recovery: Recovery) -> float | None:
+def _phase_gap_s(recovery: Recovery) -> tuple[float | None, float]:
+    """How far phases and total are apart, and how far they may be; None if a figure is missing."""
     phases = (recovery.detect_s, recovery.fence_s, recovery.regroup_s, recovery.transfer_s, recovery.resume_s)
     known = [phase for phase in phases if phase is not None]
     if recovery.total_s is None or len(known) < len(phases):
-        return None
-    return abs(sum(known) - recovery.total_s)
+        return None, 0.0
+    return abs(sum(known) - recovery.total_s), max(SUM_TOLERANCE_S, SUM_TOLERANCE_RATIO * recovery.total_s)
 
 
 def _summary(recoveries: list[Recovery]) -> str:
