@@ -9,7 +9,7 @@ Standard library only: this file runs inside the victim.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 PHASES = ("data", "forward", "backward", "bucket", "optimizer", "commit", "idle", "eval")
@@ -38,11 +38,17 @@ class Point:
     step: int | None = None
     phase: str = "idle"
     op: str = ""
-    group: str = ""
+    groups: tuple[str, ...] = ()
+    """Name and description of the process group."""
     event: str = ""
     elapsed_s: float = 0.0
     """Seconds since the target was started, as far as the agent knows."""
     fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def with_elapsed(point: Point, elapsed_s: float) -> Point:
+    """The same point with the time at which it was passed."""
+    return replace(point, elapsed_s=elapsed_s)
 
 
 def check(when: Mapping[str, Any]) -> None:
@@ -139,7 +145,7 @@ class Armed:
 
     def _nth_fits(self, point: Point) -> bool:
         wanted = self.collective or {}
-        if wanted.get("op") not in (None, point.op) or wanted.get("group") not in (None, point.group):
+        if wanted.get("op") not in (None, point.op) or wanted.get("group") not in (None, *point.groups):
             return False
         if self._count_step != point.step:
             self._count_step, self._in_step = point.step, 0
