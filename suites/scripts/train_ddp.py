@@ -67,8 +67,8 @@ def main() -> None:
         optimizer.load_state_dict(saved["optimizer"])
         scheduler.load_state_dict(saved["scheduler"])
         first = saved["step"] + 1
-    # Otherwise DDP lays its buckets out anew after the first step of every start: the order in which gradients
-    # add up, and so the last bits of every weight, would depend on where the last restart was.
+    # Otherwise DDP lays its buckets out anew after the first step of every start: the order in which
+    # gradients add up, and so the last bits of every weight, would depend on where the last restart was.
     ddp = DistributedDataParallel(model, find_unused_parameters=True)
 
     for step in range(first, args.steps):
