@@ -1,0 +1,98 @@
+"""Who is late, who is out of step: a pure reading of the members' progress counters.
+
+The rank that is blamed is the one that has not arrived at the collective the others wait in, never the
+one that waits. Time that a rank spent runnable but without a core does not count against it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recovery.core.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One member's counters, as read from the shared page. Times are monotonic seconds."""
+
+    rank: int
+    proc: int
+    generation: int
+    version: int
+    warm: bool
+    issued: int
+    """Collectives that it has entered in this generation."""
+    done: int
+    issued_at: float
+    changed_at: float
+    """Its last sign of life (a collective entered or left, a step begun or committed)."""
+    busy_until: float
+    starved_s: float
+    """How long since `changed_at` it stood in the run queue without a core."""
+    chain: int
+    """Fingerprint of the sequence of its collectives up to `issued`."""
+    common_chain: int
+    """Its fingerprint at the highest collective that every member has entered."""
+    sealing: bool = False
+    """It has finished its step and waits for the others' word that they ran the same sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An accusation. `proc` is None when everyone arrived and nobody can be named."""
+
+    rank: int | None
+    proc: int | None
+    kind: str
+    detail: str
+    since: float | None
+
+
+def judge(members: Sequence[Progress], config: Config, step_s: float | None, now: float) -> Verdict | None:
+    """The first accusation that the counters support, or None.
+
+    Only members of one generation may be passed.
+    """
+    if len(members) < 2:
+        return None
+    return _out_of_step(members) or _late(members, config, step_s, now)
+
+
+def _out_of_step(members: Sequence[Progress]) -> Verdict | None:
+    chains = Counter(member.common_chain for member in members)
+    if len(chains) == 1:
+        return None
+    common = min(member.issued for member in members)
+    majority, votes = chains.most_common(1)[0]
+    if votes * 2 <= len(members):
+        detail = f"no two halves agree on the sequence up to collective {common}"
+        return Verdict(None, None, "desync", detail, None)
+    odd = next(member for member in members if member.common_chain != majority)
+    detail = f"rank {odd.rank} entered another collective than the others as its number {common}"
+    return Verdict(odd.rank, odd.proc, "desync", detail, odd.changed_at)
+
+
+def _late(members: Sequence[Progress], config: Config, step_s: float | None, now: float) -> Verdict | None:
+    furthest = max(member.issued for member in members)
+    leaders = [member for member in members if member.issued == furthest]
+    behind = [member for member in members if member.issued < furthest]
+    waiting_since = min(member.issued_at for member in leaders)
+    for member in sorted(behind, key=lambda one: (one.issued, one.changed_at)):
+        limit = config.hang_limit_s(step_s, member.warm)
+        late_s = now - max(waiting_since, member.changed_at) - member.starved_s
+        if late_s > limit and now > member.busy_until:
+            detail = (
+                f"entered {member.issued} of {furthest} collectives in generation {member.generation},"
+                f" {late_s:.2f} s late (limit {limit:.2f} s)"
+            )
+            return Verdict(member.rank, member.proc, "hang", detail, member.changed_at)
+    if not behind and any(member.done < member.issued for member in members):
+        # Everyone is inside: a network or kernel that does not deliver. Give it longer, then regroup.
+        limit = 3 * max(config.hang_limit_s(step_s, member.warm) for member in members)
+        quiet_s = now - max(member.changed_at for member in members)
+        if quiet_s > limit and all(now > member.busy_until for member in members):
+            detail = f"all ranks are inside collective {furthest} for {quiet_s:.2f} s"
+            return Verdict(None, None, "hang", detail, None)
+    return None

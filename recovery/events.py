@@ -1,0 +1,53 @@
+"""What the runtime does, as it does it: JSON lines in the file named by RECOVERY_EVENTS.
+
+`listeners` are called in the process where an event happens, before it is written, and may block: the
+runtime waits. `backend_filters` see every new communication backend before it is used. Both are seams
+for tools that watch or disturb a job; the runtime itself registers nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+EVENTS_PROTOCOL = "recovery-events-1"
+
+listeners: list[Callable[[str, dict[str, Any]], None]] = []
+backend_filters: list[Callable[[Any], Any]] = []
+
+_file: tuple[str, int] | None = None
+
+
+def emit(event: str, **fields: Any) -> None:
+    """Tell the listeners, then append one line to the events file (if one is named)."""
+    tell(event, **fields)
+    path = os.environ.get("RECOVERY_EVENTS")
+    if not path:
+        return
+    line = {"t": time.monotonic(), "event": event, "pid": os.getpid(), "source": "recovery", **fields}
+    data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+    # One write on an O_APPEND descriptor: lines of several processes never mix.
+    os.write(_descriptor(path), data)
+
+
+def tell(event: str, **fields: Any) -> None:
+    """Tell the listeners only: for boundaries too frequent or too fine for the record."""
+    for listener in listeners:
+        listener(event, fields)
+
+
+def filtered(backend: Any) -> Any:
+    """The backend as the filters want it to be seen."""
+    for backend_filter in backend_filters:
+        backend = backend_filter(backend)
+    return backend
+
+
+def _descriptor(path: str) -> int:
+    global _file
+    if _file is None or _file[0] != path:
+        _file = (path, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    return _file[1]

@@ -1,0 +1,1 @@
+"""The runtime around the protocol: sockets, processes, shared memory, torch. It decides nothing."""

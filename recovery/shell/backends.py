@@ -1,0 +1,65 @@
+"""What differs between communication libraries: how a group forms and how its waits are ended."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+from recovery.errors import RecoveryError
+from recovery.shell.rendezvous import GROUP_TIMEOUT, form_gloo
+
+
+class Backend(Protocol):
+    name: str
+
+    def form(self, store: dist.Store, rank: int, size: int, generation: int) -> Any:
+        """Connect to all peers. Raises RuntimeError if that can't be done."""
+
+    def abort(self, group: Any) -> None:
+        """Let go of a group whose generation is over."""
+
+    def device(self) -> torch.device:
+        """Where tensors must live to be sent."""
+
+
+class Gloo:
+    name = "gloo"
+
+    def form(self, store: dist.Store, rank: int, size: int, generation: int) -> Any:
+        return form_gloo(store, rank, size, generation)
+
+    def abort(self, group: Any) -> None:
+        """The supervisor has shut the sockets, so nothing waits; the last reference closes the rest."""
+
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+
+class Nccl:
+    """Written for GPUs. `abort` ends kernels in flight; there are no sockets to release from outside."""
+
+    name = "nccl"
+
+    def form(self, store: dist.Store, rank: int, size: int, generation: int) -> Any:
+        options = dist.ProcessGroupNCCL.Options()
+        options._timeout = GROUP_TIMEOUT
+        group = dist.ProcessGroupNCCL(store, rank, size, options)
+        # Connect now, so that a peer that does not come is noticed while the generation forms.
+        group.eager_connect_single_device(self.device())
+        return group
+
+    def abort(self, group: Any) -> None:
+        group.abort()
+
+    def device(self) -> torch.device:
+        return torch.device("cuda", torch.cuda.current_device())
+
+
+def backend_named(name: str) -> Backend:
+    """Raises: RecoveryError for a name that is not known."""
+    known: dict[str, type[Gloo] | type[Nccl]] = {"gloo": Gloo, "nccl": Nccl}
+    if name not in known:
+        raise RecoveryError(f"unknown backend '{name}'\n  mend: one of {', '.join(known)}")
+    return known[name]()

@@ -1,0 +1,54 @@
+"""How a worker process is tied to its supervisor: two private channels and the progress page."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from recovery.shell.channel import Channel
+from recovery.shell.page import Page
+
+
+class SupervisorGone(SystemExit):
+    """The supervisor has closed the channel: end quietly, it has said why."""
+
+
+@dataclass
+class Link:
+    control: Channel
+    store: Channel
+    page: Page
+    proc: int
+    rank: int | None
+    seed: int
+    exited_cleanly: bool = False
+
+    def wait_for_rank(self) -> None:
+        """Block until the supervisor gives this process a rank (at once for a first member).
+
+        Raises:
+            SupervisorGone: the job has ended without needing this process.
+        """
+        if self.rank is None:
+            self.control.send(op="parked")
+            try:
+                message = self.control.receive()
+            except (EOFError, OSError):
+                raise SupervisorGone(0) from None
+            self.rank = int(message["rank"])
+        for name in ("RANK", "LOCAL_RANK"):
+            os.environ[name] = str(self.rank)
+        for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+            os.environ[name] = str(self.page.world_size)
+
+
+_link: Link | None = None
+
+
+def set_link(link: Link) -> None:
+    global _link
+    _link = link
+
+
+def current_link() -> Link | None:
+    return _link

@@ -1,0 +1,130 @@
+"""The few Linux calls that Python does not offer, by ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_SYS_PIDFD_GETFD = 438
+
+
+def become_subreaper() -> None:
+    """Orphaned descendants become children of this process, so their fate is visible here."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed when the parent dies; if it has died already, end now.
+
+    The kernel watches the *thread* that forked this process, so fork from a main thread.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"prctl({option}): {os.strerror(code)}")
+
+
+def duplicate_fd(pidfd: int, fd: int) -> int | None:
+    """Another process's descriptor, duplicated here; None if it is gone by now.
+
+    Raises:
+        PermissionError: no ptrace rights on that process (containers often take them away).
+    """
+    result = int(_libc.syscall(_SYS_PIDFD_GETFD, pidfd, fd, 0))
+    if result >= 0:
+        return result
+    code = ctypes.get_errno()
+    if code == 1:  # EPERM
+        raise PermissionError(code, "pidfd_getfd: no ptrace rights")
+    return None
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process started, in clock ticks since boot: with the pid it names one process for good."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return int(stat.read().rsplit(b")", 1)[1].split()[19])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def run_queue_wait_s(pid: int) -> float:
+    """Seconds that the process has been runnable without a core, since its start."""
+    try:
+        with open(f"/proc/{pid}/schedstat", "rb") as schedstat:
+            return int(schedstat.read().split()[1]) / 1e9
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return 0.0
+
+
+def shut_sockets(pid: int, address: str) -> int:
+    """End every wait of `pid` on TCP sockets of `address` (either end); returns how many were shut.
+
+    Works on a stopped process and needs nothing from it: no thread, no GIL.
+
+    Raises:
+        PermissionError: no ptrace rights on that process.
+    """
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return 0
+    count = 0
+    try:
+        for fd in _socket_fds(pid):
+            copy = duplicate_fd(pidfd, fd)
+            if copy is None:
+                continue
+            try:
+                count += _shut_if_of(copy, address)
+            finally:
+                os.close(copy)
+    finally:
+        os.close(pidfd)
+    return count
+
+
+def _socket_fds(pid: int) -> list[int]:
+    """Descriptors vanish while one reads; whatever is gone needs no release."""
+    found = []
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    for name in names:
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
+                found.append(int(name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def _shut_if_of(fd: int, address: str) -> int:
+    sock = socket.socket(fileno=os.dup(fd))
+    try:
+        if sock.family != socket.AF_INET:
+            return 0
+        ends = [sock.getsockname()[0]]
+        try:
+            ends.append(sock.getpeername()[0])
+        except OSError:
+            pass  # a listening socket has no peer
+        if address not in ends:
+            return 0
+        sock.shutdown(socket.SHUT_RDWR)
+        return 1
+    except OSError:
+        return 0  # not connected any more: it waits for nothing
+    finally:
+        sock.close()

@@ -1,0 +1,167 @@
+"""One process's place in the current generation: its counters, its error flag, its sequence of collectives.
+
+The flag is the truth about a failed collective. User code may swallow what is raised, and a future that
+the reducer waits for can't carry an error, so whoever wants to use a result asks the flag.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import zlib
+from pathlib import Path
+from types import FrameType
+
+from recovery.errors import Interrupted, OutsideStep
+from recovery.shell.page import ISSUED, SEALED_CHAIN, SEALED_STEP, Page
+
+_LIBRARY_FOLDERS = (
+    str(Path(__file__).resolve().parent.parent),
+    str(Path(sys.prefix)),
+    str(Path(sys.base_prefix)),
+)
+
+
+class Membership:
+    """Shared by every process group of this process.
+
+    Threads: `fail` and `finished` are also called from the backend's completion threads.
+    """
+
+    def __init__(self, page: Page, rank: int) -> None:
+        self.page = page
+        self.rank = rank
+        self.slot = page.slots[rank]
+        self.peers = [(i, slot) for i, slot in enumerate(page.slots[: page.world_size]) if i != rank]
+        self.generation = 0
+        self.error: str | None = None
+        self.error_kind = "collective_error"
+        self.suspect: int | None = None
+        self.in_step = False
+        self.step = -1
+        self.chain = 0
+        self._pattern = 0
+        self._last_pattern: int | None = None
+        self._sites: dict[tuple[str, int], int] = {}
+
+    # ------------------------------------------------------------------ generations and steps
+
+    def enter(self, generation: int, version: int) -> None:
+        self.slot.enter(generation, version)
+        self.generation, self.error, self.suspect = generation, None, None
+        self.error_kind = "collective_error"
+        self.chain = self._pattern = 0
+        self._last_pattern = None
+
+    def leave(self) -> None:
+        self.slot.leave()
+        self.generation = 0
+
+    def begin_step(self, step: int) -> None:
+        self.in_step, self.step, self._pattern = True, step, 0
+        self.slot.alive()
+
+    def end_step(self) -> None:
+        self.in_step = False
+
+    # ------------------------------------------------------------------ collectives
+
+    def gate(self) -> None:
+        """Before a collective is entered.
+
+        Raises:
+            Interrupted: inside a step, when the generation is over.
+            OutsideStep: outside a step, when there is no generation to use.
+        """
+        if self.error is None and self.generation and self.page.open_generation == self.generation:
+            return
+        if self.in_step:
+            self.fail("the generation has ended")
+            raise Interrupted(self.error)
+        raise OutsideStep(
+            "a collective was issued outside run.step while no generation is open\n"
+            "  mend: move it into the step function, where it is replayed after a fault"
+        )
+
+    def issue(self, what: str) -> None:
+        """Count a collective and extend the fingerprint of the sequence."""
+        site = self._call_site()
+        self._pattern = zlib.crc32(what.encode(), self._pattern ^ site)
+        self.chain = zlib.crc32(f"{self.step}{what}".encode(), self.chain ^ site)
+        self.slot.issue(self.chain)
+
+    def finished(self) -> None:
+        self.slot.done()
+
+    def fail(self, reason: str, kind: str = "collective_error", suspect: int | None = None) -> None:
+        """Flag this generation as broken; the first reason is kept."""
+        if self.error is None:
+            self.error, self.error_kind, self.suspect = reason, kind, suspect
+
+    # ------------------------------------------------------------------ agreement on the sequence
+
+    def seal(self) -> None:
+        """Before a commit: every peer has entered the same collectives as this rank.
+
+        A completed all-reduce proves that the peers entered *some* collective; their fingerprints in
+        shared memory say which. A step with the same sequence as the one before is sure after one look.
+        A step with another sequence waits until the peers have finished theirs, so that a rank which
+        left a collective out can't commit alone.
+
+        Raises:
+            Interrupted: the sequences differ, or the generation ended meanwhile.
+        """
+        if self.error is not None:
+            raise Interrupted(self.error)
+        ints = self.slot.ints
+        ints[SEALED_CHAIN], ints[SEALED_STEP] = self.chain, self.step
+        self._compare()
+        if self._pattern != self._last_pattern:
+            self._wait_for_peers()
+        self._last_pattern = self._pattern
+
+    def _compare(self) -> None:
+        number = self.slot.ints[ISSUED]
+        for rank, slot in self.peers:
+            theirs = slot.chain_at(number)
+            if number and theirs is not None and theirs != self.chain:
+                self.fail(f"rank {rank} ran another sequence of collectives", "desync")
+                raise Interrupted(self.error)
+
+    def _wait_for_peers(self) -> None:
+        pause_s = 0.00005
+        for _, slot in self.peers:
+            while slot.ints[SEALED_STEP] < self.step:
+                if self.page.open_generation != self.generation:
+                    self.fail("the generation has ended")
+                    raise Interrupted(self.error)
+                # Shared memory has no event to wait for; this happens in the first step of a
+                # generation and where the sequence changes, and lasts as long as the ranks' skew.
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, 0.002)
+            if slot.ints[SEALED_STEP] == self.step and slot.ints[SEALED_CHAIN] != self.chain:
+                self.fail("a peer ended the step with another sequence of collectives", "desync")
+                raise Interrupted(self.error)
+        self._compare()
+
+    # ------------------------------------------------------------------ call sites
+
+    def _call_site(self) -> int:
+        """A number for the user's line that issued the collective (the same in every process)."""
+        frame: FrameType | None = sys._getframe(3)
+        while frame is not None:
+            key = (frame.f_code.co_filename, frame.f_lineno)
+            number = self._sites.get(key)
+            if number is None:
+                number = self._sites[key] = _site_number(*key)
+            if number:
+                return number
+            frame = frame.f_back
+        return 0
+
+
+def _site_number(filename: str, line: int) -> int:
+    """0 for library code."""
+    if filename.startswith("<frozen") or any(filename.startswith(f) for f in _LIBRARY_FOLDERS):
+        return 0
+    return zlib.crc32(f"{Path(filename).name}:{line}".encode()) | 1

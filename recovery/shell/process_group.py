@@ -1,0 +1,259 @@
+"""A process group that outlives its generations: the inner backend is swapped, this object stays.
+
+Every collective is overridden and delegates to the inner object: an inherited method would run in C++
+with the GIL held and deadlock with gloo's own thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.futures import Future
+
+from recovery.errors import Interrupted, OutsideStep
+from recovery.shell.membership import Membership
+
+_c10d = torch._C._distributed_c10d
+
+
+class Held(_c10d.Work):
+    """A collective in flight. A failure is flagged in the membership, never raised through C++."""
+
+    def __init__(self, group: ProcessGroup, inner: Any, outputs: list[torch.Tensor]) -> None:
+        super().__init__()
+        self._group = group
+        self._inner = inner
+        self._outputs = outputs
+        self._counted = False
+
+    def wait(self, timeout: Any = None) -> bool:
+        try:
+            self._inner.wait()
+        except RuntimeError as error:
+            self._failed(error)
+        self._count()
+        membership = self._group.membership
+        if membership.error is not None and not membership.in_step:
+            raise OutsideStep(f"a collective outside run.step failed: {membership.error}")
+        return True
+
+    def get_future(self) -> Future[list[torch.Tensor]]:
+        # Completed with the tensors even after a failure: an exception in a future that DDP's reducer
+        # waits for is a segmentation fault. The flag keeps the result from being used.
+        outer: Future[list[torch.Tensor]] = Future()
+
+        def completed(inner: Future[Any]) -> None:
+            try:
+                inner.value()
+            except Exception as error:
+                self._failed(error)
+            self._count()
+            outer.set_result(self._outputs)
+
+        self._inner.get_future().add_done_callback(completed)
+        return outer
+
+    def is_completed(self) -> bool:
+        return bool(self._inner.is_completed())
+
+    def is_success(self) -> bool:
+        return bool(self._inner.is_completed()) and self._group.membership.error is None
+
+    def result(self) -> list[torch.Tensor]:
+        return self._outputs
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def _failed(self, error: Exception) -> None:
+        self._group.membership.fail(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+
+    def _count(self) -> None:
+        if not self._counted:
+            self._counted = True
+            self._group.finished()
+
+
+def _flat(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flat(item)
+
+
+class ProcessGroup(dist.ProcessGroup):
+    """What `torch.distributed` and users hold. `inner` is the current generation's backend, or None."""
+
+    def __init__(self, rank: int, size: int, membership: Membership, ranks: list[int]) -> None:
+        super().__init__(rank, size)
+        self.membership = membership
+        self.ranks = ranks
+        self.is_world = len(ranks) == membership.page.world_size
+        self.inner: Any = None
+        self._name = ""
+        self._description = ""
+
+    # names: the base class keeps them with a backend, which this group does not have
+    def getBackendName(self) -> str:
+        return "recovery"
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def setGroupName(self, name: str) -> None:
+        self._name = name
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:
+        self._description = description
+
+    def _get_backend(self, device: torch.device) -> Any:
+        return self.inner
+
+    def finished(self) -> None:
+        if self.is_world:
+            self.membership.finished()
+
+    def run(self, name: str, outputs: Any, *arguments: Any) -> Held:
+        """Enter one collective of the inner backend.
+
+        Raises:
+            Interrupted: the generation is over (inside a step).
+            OutsideStep: the same outside a step.
+        """
+        self.membership.gate()
+        held = list(_flat(outputs))
+        if self.is_world:
+            self.membership.issue(_fingerprint(name, arguments))
+        try:
+            work = getattr(self.inner, name)(*arguments)
+        except RuntimeError as error:
+            self.membership.fail(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            if self.membership.in_step:
+                raise Interrupted(str(error)) from None
+            raise OutsideStep(f"a collective outside run.step failed: {error}") from error
+        return Held(self, work, held)
+
+    # ------------------------------------------------------------------ collectives
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> Held:
+        return self.run("allreduce", tensors, tensors, opts or _c10d.AllreduceOptions())
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Held:
+        return self.run("allreduce_coalesced", tensors, tensors, opts or _c10d.AllreduceCoalescedOptions())
+
+    def broadcast(self, tensors: Any, opts: Any = None) -> Held:
+        return self.run("broadcast", tensors, tensors, opts or _c10d.BroadcastOptions())
+
+    def reduce(self, tensors: Any, opts: Any = None) -> Held:
+        return self.run("reduce", tensors, tensors, opts or _c10d.ReduceOptions())
+
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Held:
+        return self.run("allgather", outputs, outputs, inputs, opts or _c10d.AllgatherOptions())
+
+    def allgather_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Held:
+        return self.run("allgather_coalesced", outputs, outputs, inputs, opts or _c10d.AllgatherOptions())
+
+    def _allgather_base(self, output: Any, input: Any, opts: Any = None) -> Held:
+        return self.run("_allgather_base", output, output, input, opts or _c10d.AllgatherOptions())
+
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Held:
+        return self.run("reduce_scatter", outputs, outputs, inputs, opts or _c10d.ReduceScatterOptions())
+
+    def _reduce_scatter_base(self, output: Any, input: Any, opts: Any = None) -> Held:
+        return self.run("_reduce_scatter_base", output, output, input, opts or _c10d.ReduceScatterOptions())
+
+    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Held:
+        return self.run("alltoall", outputs, outputs, inputs, opts or _c10d.AllToAllOptions())
+
+    def alltoall_base(
+        self, output: Any, input: Any, output_sizes: Any, input_sizes: Any, opts: Any = None
+    ) -> Held:
+        options = opts or _c10d.AllToAllOptions()
+        return self.run("alltoall_base", output, output, input, output_sizes, input_sizes, options)
+
+    def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Held:
+        return self.run("gather", outputs, outputs, inputs, opts or _c10d.GatherOptions())
+
+    def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Held:
+        return self.run("scatter", outputs, outputs, inputs, opts or _c10d.ScatterOptions())
+
+    def barrier(self, opts: Any = None) -> Held:
+        return self.run("barrier", None, opts or _c10d.BarrierOptions())
+
+    # Point to point is not counted: ranks legitimately send and receive different numbers of messages.
+    def send(self, tensors: Any, destination: int, tag: int = 0) -> Held:
+        return self._point_to_point("send", tensors, destination, tag)
+
+    def recv(self, tensors: Any, source: int, tag: int = 0) -> Held:
+        return self._point_to_point("recv", tensors, source, tag)
+
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> Held:
+        return self._point_to_point("recv_anysource", tensors, tag)
+
+    def _point_to_point(self, name: str, tensors: Any, *arguments: Any) -> Held:
+        self.membership.gate()
+        work = getattr(self.inner, name)(tensors, *arguments)
+        held = Held(self, work, list(_flat(tensors)))
+        held._counted = True
+        return held
+
+    # ------------------------------------------------------------------ several tensors in one call
+
+    def _each(self, one: Callable[..., Held], outputs: Any, inputs: Any, opts: Any) -> Held:
+        works = [one(output, input, opts) for output, input in zip(outputs, inputs, strict=True)]
+        return _All(self, works)
+
+    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Held:
+        return self._each(self._allgather_base, outputs, inputs, opts)
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Held:
+        return self._each(self._reduce_scatter_base, outputs, inputs, opts)
+
+    # The names that torch 2.13 gave to the flat forms.
+    all_gather_single = _allgather_base
+    reduce_scatter_single = _reduce_scatter_base
+    all_to_all_single = alltoall_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        self.barrier().wait()
+
+
+class _All(Held):
+    """Several collectives as one work."""
+
+    def __init__(self, group: ProcessGroup, works: list[Held]) -> None:
+        super().__init__(group, None, [tensor for work in works for tensor in work.result()])
+        self._works = works
+
+    def wait(self, timeout: Any = None) -> bool:
+        return all(work.wait() for work in self._works)
+
+    def get_future(self) -> Future[list[torch.Tensor]]:
+        outer: Future[list[torch.Tensor]] = Future()
+        collected = torch.futures.collect_all([work.get_future() for work in self._works])
+        collected.add_done_callback(lambda _: outer.set_result(self._outputs))
+        return outer
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self._works)
+
+
+def _fingerprint(name: str, arguments: tuple[Any, ...]) -> str:
+    """What must be equal on every rank: operation, sizes, types, and the reduction or root."""
+    parts = [name]
+    options = arguments[-1]
+    for attribute in ("reduceOp", "rootRank"):
+        if hasattr(options, attribute):
+            parts.append(str(getattr(options, attribute)))
+    if name not in ("alltoall", "alltoall_base", "gather", "scatter"):
+        parts += [f"{tensor.numel()}{tensor.dtype}" for tensor in _flat(arguments[0])]
+    return "|".join(parts)

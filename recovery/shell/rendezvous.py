@@ -1,0 +1,81 @@
+"""Meeting the peers of a new generation, over the supervisor's private channel: no TCPStore.
+
+Each generation's gloo device listens on a loopback address of its own, so its sockets are known exactly.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from typing import Any
+
+import torch.distributed as dist
+
+from recovery.shell.channel import Channel
+from recovery.shell.rendezvous_address import loopback_address
+
+# While a group forms, a peer may die; gloo waits five times this for a peer that does not come.
+# At the start nobody is being replaced and four processes warm up at once: give them longer.
+FORM_TIMEOUT = datetime.timedelta(seconds=0.15)
+FIRST_FORM_TIMEOUT = datetime.timedelta(seconds=2)
+GROUP_TIMEOUT = datetime.timedelta(seconds=30)
+
+
+class StaleGeneration(RuntimeError):
+    """The supervisor has gone on; this rendezvous can't complete."""
+
+
+class RpcStore(dist.Store):
+    """The key-value store that gloo meets over, kept by the supervisor, one namespace a generation."""
+
+    def __init__(self, channel: Channel, generation: int, prefix: str) -> None:
+        super().__init__()
+        self._channel = channel
+        self._generation = generation
+        self._prefix = prefix
+
+    def _call(self, op: str, **arguments: Any) -> dict[str, Any]:
+        self._channel.send(op=op, generation=self._generation, **arguments)
+        answer = self._channel.receive()
+        if answer.get("stale"):
+            raise StaleGeneration(f"generation {self._generation} is over")
+        return answer
+
+    def set(self, key: str, value: str | bytes) -> None:
+        data = value.encode() if isinstance(value, str) else bytes(value)
+        self._call("set", key=self._prefix + key, value=base64.b64encode(data).decode())
+
+    def get(self, key: str) -> bytes:
+        return base64.b64decode(self._call("get", key=self._prefix + key)["value"])
+
+    def wait(self, keys: list[str], *timeout: Any) -> None:
+        self._call("wait", keys=[self._prefix + key for key in keys])
+
+    def add(self, key: str, amount: int) -> int:
+        return int(self._call("add", key=self._prefix + key, amount=amount)["value"])
+
+    def check(self, keys: list[str]) -> bool:
+        return bool(self._call("check", keys=[self._prefix + key for key in keys])["value"])
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        """The supervisor ends a wait when the generation is over, so no timeout is kept here."""
+
+    def delete_key(self, key: str) -> bool:
+        return False
+
+    def num_keys(self) -> int:
+        return 0
+
+
+def form_gloo(store: dist.Store, rank: int, size: int, generation: int) -> dist.ProcessGroupGloo:
+    """Connect to every peer.
+
+    Raises:
+        RuntimeError: a peer did not come, or the generation is over.
+    """
+    options = dist.ProcessGroupGloo._Options()
+    options._timeout = FIRST_FORM_TIMEOUT if generation == 1 else FORM_TIMEOUT
+    options._devices = [dist.ProcessGroupGloo.create_device(hostname=loopback_address(generation))]
+    group = dist.ProcessGroupGloo(store, rank, size, options)
+    group._set_default_timeout(GROUP_TIMEOUT)
+    return group
