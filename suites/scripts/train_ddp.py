@@ -53,6 +53,7 @@ def main() -> None:
     args = parse()
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=args.timeout))
     rank = dist.get_rank()
+    args.checkpoints.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
     model = nn.Sequential(nn.Linear(32, args.width), nn.Tanh(), nn.Dropout(0.05), nn.Linear(args.width, 1))
