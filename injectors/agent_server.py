@@ -203,6 +203,9 @@ class AgentServer:
             line.answer(answer)
             for late in line.take_late():
                 self._on_report(late)
+        elif op == "holding":
+            with self._lock:
+                self._acting[str(fault)] = line
         elif op == "hello":
             line.rank = message.get("rank")
             self._on_report(line.report("hello", data=message))

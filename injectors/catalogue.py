@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from injectors import process
+from injectors import collective, numeric, process
 from injectors.fault import Fault, FaultError
 
 
@@ -23,7 +23,7 @@ def collect(faults: Iterable[type[Fault]]) -> dict[str, type[Fault]]:
     return found
 
 
-CATALOGUE: dict[str, type[Fault]] = collect([*process.FAULTS])
+CATALOGUE: dict[str, type[Fault]] = collect([*process.FAULTS, *collective.FAULTS, *numeric.FAULTS])
 
 
 def get(fault_id: str) -> type[Fault]:

@@ -24,7 +24,7 @@ class Parameter:
 
     name: str
     kind: str
-    """float | int | str | list."""
+    """float | int | str."""
     default: Any
     required: bool
     unit: str
@@ -32,6 +32,8 @@ class Parameter:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    drawn: bool = False
+    """True: a plan draws the value from its seed, evenly between the limits, where a suite gives none."""
 
     def check(self, value: Any, fault_id: str) -> Any:
         """The value as the fault stores it.
@@ -70,6 +72,7 @@ def parameter(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
+    drawn: bool = False,
 ) -> Any:
     """A dataclass field that describes itself; see `Parameter`."""
     meta = {
@@ -80,6 +83,7 @@ def parameter(
             "minimum": minimum,
             "maximum": maximum,
             "choices": choices,
+            "drawn": drawn,
         }
     }
     return field(metadata=meta) if default is MISSING else field(default=default, metadata=meta)

@@ -93,12 +93,16 @@ def wait_state(pid: int, wanted: str, timeout_s: float) -> str | None:
         time.sleep(0.001)
 
 
-def catches(pid: int, number: int) -> bool | None:
-    """Whether the process has its own handler for a signal; None if it is gone."""
+def mask_has(pid: int, mask: str, number: int) -> bool | None:
+    """Whether a signal is in a mask of /proc/PID/status; None if the process is gone.
+
+    Args:
+        mask: SigCgt (has a handler), SigIgn (is ignored), ShdPnd (waits to be delivered).
+    """
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             for line in file:
-                if line.startswith("SigCgt:"):
+                if line.startswith(mask + ":"):
                     return bool(int(line.split()[1], 16) >> (number - 1) & 1)
     except (FileNotFoundError, ProcessLookupError):
         pass

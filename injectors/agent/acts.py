@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import builtins
+import ctypes
+import os
+import resource
+import sys
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from . import act_numeric
 
 if TYPE_CHECKING:
     from .core import Agent
     from .trigger import Armed
 
-Act = Callable[["Agent", "Armed"], None]
-ACTS: dict[str, Act] = {}
+ERRORS = (
+    "RuntimeError",
+    "ValueError",
+    "OSError",
+    "ConnectionResetError",
+    "MemoryError",
+    "OutOfMemoryError",
+    "DistBackendError",
+    "KeyboardInterrupt",
+    "SystemExit",
+)
+ALLOCATORS = ("torch", "python")
 # Raised inside a listener of the runtime these would be an error of the runtime, not of the training code.
 NEEDS_USER_CODE = ("process.exception", "process.oom")
+
+_CHUNK_BYTES = 8 << 20
+# What the allocator may have in its own free lists, which the limit does not see.
+_FREE_LISTS_BYTES = 1 << 30
 
 
 def perform(agent: Agent, armed: Armed) -> None:
@@ -22,3 +44,95 @@ def perform(agent: Agent, armed: Armed) -> None:
         agent.report("failed", armed, f"this agent knows no {armed.name}", proven=False)
         return
     act(agent, armed)
+
+
+def _exception(agent: Agent, armed: Armed) -> None:
+    kind = error_class(str(armed.params.get("error", "RuntimeError")))
+    agent.report("fired", armed, f"raises {kind.__name__} at {agent.phase} of step {agent.step}")
+    raise kind(f"torch-chaos {armed.id}: process.exception, raised on purpose")
+
+
+def error_class(name: str) -> type[BaseException]:
+    """The class of an exception in ERRORS; torch's own fall back to what they are derived from."""
+    if name in ("OutOfMemoryError", "DistBackendError"):
+        torch = sys.modules.get("torch")
+        owner: Any = torch if name == "OutOfMemoryError" else getattr(torch, "distributed", None)
+        found: type[BaseException] = getattr(owner, name, RuntimeError)
+        return found
+    kind: type[BaseException] = getattr(builtins, name)
+    return kind
+
+
+def _exit(agent: Agent, armed: Armed) -> None:
+    code = int(armed.params.get("code", 1))
+    agent.report("fired", armed, f"calls os._exit({code})", code=code)
+    os._exit(code)
+
+
+def _gil_lock(agent: Agent, armed: Armed) -> None:
+    duration_s = float(armed.params.get("duration_s", 2.0))
+    # PyDLL, unlike CDLL, keeps the lock during the call.
+    usleep = ctypes.PyDLL(None).usleep
+    agent.report("fired", armed, f"calls usleep for {duration_s} s with the lock held", duration_s=duration_s)
+    start = time.monotonic()
+    usleep(ctypes.c_uint(int(duration_s * 1e6)))
+    held_s = time.monotonic() - start
+    agent.report("undone", armed, f"the lock was held for {held_s:.3f} s", held_s=held_s)
+
+
+def _oom(agent: Agent, armed: Armed) -> None:
+    headroom = int(armed.params.get("headroom_bytes", 64 << 20))
+    take = _taker(str(armed.params.get("allocator", "torch")))
+    taken, failure = exhaust(take, headroom)
+    if failure is None:
+        agent.report("failed", armed, f"no allocation failed within {taken} bytes", proven=False)
+        return
+    what = f"{type(failure).__name__} after {taken} bytes: {str(failure)[:200]}"
+    agent.report("fired", armed, what, taken_bytes=taken, error=type(failure).__name__)
+    raise failure
+
+
+def _taker(allocator: str) -> Callable[[int], Any]:
+    if allocator == "python":
+        return bytearray
+    torch = sys.modules["torch"]
+    return lambda size: torch.empty(size, dtype=torch.uint8)
+
+
+def exhaust(take: Callable[[int], Any], headroom_bytes: int) -> tuple[int, BaseException | None]:
+    """Take memory under a limit on the address space until the allocator gives up; give it all back.
+
+    Args:
+        take: allocates that many bytes and returns what holds them.
+        headroom_bytes: how far above its present size the process may grow.
+
+    Returns:
+        Bytes that were granted, and the allocator's error (None: it never came).
+    """
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm", encoding="ascii") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    held: list[Any] = []
+    failure: BaseException | None = None
+    resource.setrlimit(resource.RLIMIT_AS, (used + headroom_bytes, limits[1]))
+    try:
+        for _ in range((headroom_bytes + _FREE_LISTS_BYTES) // _CHUNK_BYTES):
+            held.append(take(_CHUNK_BYTES))
+    except (MemoryError, RuntimeError) as error:
+        failure = error.with_traceback(None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    taken = len(held) * _CHUNK_BYTES
+    held.clear()
+    return taken, failure
+
+
+ACTS: dict[str, Callable[[Agent, Armed], None]] = {
+    "process.exception": _exception,
+    "process.exit": _exit,
+    "process.gil_lock": _gil_lock,
+    "process.oom": _oom,
+    "numeric.bitflip": act_numeric.bitflip,
+    "numeric.nan": act_numeric.nan,
+    "numeric.scale": act_numeric.scale,
+}

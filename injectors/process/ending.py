@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
+from typing import ClassVar
 
 from injectors import signals
-from injectors.fault import Evidence, Victim
+from injectors.fault import Channel, Evidence, Fault, Victim
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignalFault(Fault):
+    """Base of the faults that send one signal which ends the process."""
+
+    number: ClassVar[signal.Signals]
+
+    def inject(self, victim: Victim, channel: Channel | None) -> Evidence:
+        return send_signal(victim, self.number)
+
+    def verify(self, victim: Victim, fired: Evidence | None = None) -> Evidence:
+        return verify_gone(victim, timeout_s=5.0)
 
 
 def send_signal(victim: Victim, number: signal.Signals) -> Evidence:
@@ -19,7 +34,6 @@ def verify_gone(victim: Victim, timeout_s: float) -> Evidence:
     """Evidence from the kernel that the victim has ended; a zombie has."""
     gone = signals.wait_gone(victim.pid, victim.start_ticks, timeout_s)
     seen = signals.state(victim.pid) if signals.start_ticks(victim.pid) == victim.start_ticks else None
-    what = (
-        f"the kernel reports pid {victim.pid} {'ended' if gone else 'still there'} (state {seen or 'gone'})"
-    )
+    end = "has ended" if gone else "is still there"
+    what = f"the kernel says that pid {victim.pid} {end} (state {seen or 'gone'})"
     return Evidence(what, gone, data={"state": seen or "gone", "waited_s": timeout_s})

@@ -6,12 +6,11 @@ import signal
 from dataclasses import dataclass
 from typing import ClassVar
 
-from injectors.fault import Channel, Evidence, Fault, Victim
-from injectors.process.ending import send_signal, verify_gone
+from injectors.process.ending import SignalFault
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcessKill(Fault):
+class ProcessKill(SignalFault):
     """End one rank at once: SIGKILL, nothing in it runs any more.
 
     Proof: the kernel reports the process ended.
@@ -27,8 +26,4 @@ class ProcessKill(Fault):
     )
     expects: ClassVar[str | None] = "crash"
 
-    def inject(self, victim: Victim, channel: Channel | None) -> Evidence:
-        return send_signal(victim, signal.SIGKILL)
-
-    def verify(self, victim: Victim, fired: Evidence | None = None) -> Evidence:
-        return verify_gone(victim, timeout_s=5.0)
+    number: ClassVar[signal.Signals] = signal.SIGKILL
