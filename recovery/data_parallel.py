@@ -35,7 +35,7 @@ class DataParallel(torch.nn.Module):
         self._group = group
         self._generation = generation
         # Buffers are made equal once a step, before the commit; DDP need not do it at every forward.
-        self._arguments = {"broadcast_buffers": False, **arguments}
+        self._arguments = {"forward_sync_buffers": False, **arguments}
         self._formed_for = 0
         self._inner: list[DistributedDataParallel] = []  # in a list: it must not register as a submodule
 

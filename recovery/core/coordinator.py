@@ -78,6 +78,8 @@ class Healing:
     since: float
     detected: float
     causes: list[m.Cause] = field(default_factory=list)
+    counted: int = 0
+    """How many of the causes the budget has seen."""
     fenced: float | None = None
     formed: float | None = None
     transfer_s: float = 0.0
@@ -259,10 +261,8 @@ class Coordinator:
         if event.version > self.version:
             self.version = event.version
             self.without_progress = 0
-        if self.phase is Phase.RUNNING and event.generation == self.generation:
-            if event.version > self._base_version:
-                return self._recovered(now)
-        return []
+        current = self.phase is Phase.RUNNING and event.generation == self.generation
+        return self._recovered(now) if current and event.version > self._base_version else []
 
     # ------------------------------------------------------------------ losses
 
@@ -322,6 +322,7 @@ class Coordinator:
             named = [c for c in healing.causes if c.kind != "collective_error"]
             self.restarts += 1 - (len(healing.causes) - len(named))
             healing.causes = [*named, cause]
+            healing.counted = min(healing.counted, len(named))
         healing.formed = None
         actions: list[m.Action] = [] if echo else [m.Note("recovery.detect", cause, self.generation)]
         if self.restarts > self.config.max_restarts:
@@ -430,8 +431,10 @@ class Coordinator:
     def _budget_exceeded(self) -> tuple[str, str] | None:
         if self.healing is None:
             return None
-        self.without_progress += len(self.healing.causes)
-        for cause in self.healing.causes:
+        fresh = self.healing.causes[self.healing.counted :]
+        self.healing.counted = len(self.healing.causes)
+        self.without_progress += len(fresh)
+        for cause in fresh:
             key = (cause.rank, cause.kind, self.version)
             self.same_failure[key] += 1
             if self.same_failure[key] >= self.config.max_same_failure:

@@ -13,8 +13,10 @@ from recovery.shell.rendezvous import GROUP_TIMEOUT, form_gloo
 
 class Backend(Protocol):
     name: str
+    released_from_outside: bool
+    """Whether shutting its sockets ends every wait."""
 
-    def form(self, store: dist.Store, rank: int, size: int, generation: int) -> Any:
+    def form(self, store: Any, rank: int, size: int, generation: int) -> Any:
         """Connect to all peers. Raises RuntimeError if that can't be done."""
 
     def abort(self, group: Any) -> None:
@@ -26,8 +28,9 @@ class Backend(Protocol):
 
 class Gloo:
     name = "gloo"
+    released_from_outside = True
 
-    def form(self, store: dist.Store, rank: int, size: int, generation: int) -> Any:
+    def form(self, store: Any, rank: int, size: int, generation: int) -> Any:
         return form_gloo(store, rank, size, generation)
 
     def abort(self, group: Any) -> None:
@@ -41,11 +44,13 @@ class Nccl:
     """Written for GPUs. `abort` ends kernels in flight; there are no sockets to release from outside."""
 
     name = "nccl"
+    released_from_outside = False
 
-    def form(self, store: dist.Store, rank: int, size: int, generation: int) -> Any:
-        options = dist.ProcessGroupNCCL.Options()
+    def form(self, store: Any, rank: int, size: int, generation: int) -> Any:
+        nccl: Any = dist.ProcessGroupNCCL
+        options = nccl.Options()
         options._timeout = GROUP_TIMEOUT
-        group = dist.ProcessGroupNCCL(store, rank, size, options)
+        group = nccl(store, rank, size, options)
         # Connect now, so that a peer that does not come is noticed while the generation forms.
         group.eager_connect_single_device(self.device())
         return group

@@ -17,6 +17,7 @@ class SupervisorGone(SystemExit):
 class Link:
     control: Channel
     store: Channel
+    release: Channel
     page: Page
     proc: int
     rank: int | None

@@ -49,6 +49,31 @@ def duplicate_fd(pidfd: int, fd: int) -> int | None:
     return None
 
 
+def can_duplicate_from_children() -> bool:
+    """Whether this process may take a child's descriptors: tried, not guessed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os.read(reading, 1)  # until the parent closes its end
+        os._exit(0)
+    os.close(reading)
+    try:
+        pidfd = os.pidfd_open(child)
+        try:
+            copy = duplicate_fd(pidfd, 0)
+            if copy is not None:
+                os.close(copy)
+        except PermissionError:
+            return False
+        finally:
+            os.close(pidfd)
+        return True
+    finally:
+        os.close(writing)
+        os.waitpid(child, 0)
+
+
 def start_ticks(pid: int) -> int | None:
     """When the process started, in clock ticks since boot: with the pid it names one process for good."""
     try:
@@ -115,12 +140,9 @@ def _shut_if_of(fd: int, address: str) -> int:
     try:
         if sock.family != socket.AF_INET:
             return 0
-        ends = [sock.getsockname()[0]]
-        try:
-            ends.append(sock.getpeername()[0])
-        except OSError:
-            pass  # a listening socket has no peer
-        if address not in ends:
+        # A listening socket has no peer and raises here: it must stay, gloo's own thread would abort
+        # the process if its accept failed.
+        if address not in (sock.getpeername()[0], sock.getsockname()[0]):
             return 0
         sock.shutdown(socket.SHUT_RDWR)
         return 1

@@ -14,13 +14,14 @@ from recovery import events
 from recovery.errors import Interrupted, RecoveryError
 from recovery.shell import transfer
 from recovery.shell.backends import Backend, backend_named
+from recovery.shell.insider import Insider
 from recovery.shell.link import Link, SupervisorGone
 from recovery.shell.membership import Membership
 from recovery.shell.process_group import ProcessGroup
 from recovery.shell.rendezvous import RpcStore
 from recovery.state import StateTree
 
-_c10d = torch._C._distributed_c10d
+_c10d: Any = torch._C._distributed_c10d
 
 
 class Member:
@@ -43,6 +44,8 @@ class Member:
         self._first_commit = False
         self._genesis = False
         self.world = self._init_torch_distributed()
+        if not self.backend.released_from_outside or os.environ.get("RECOVERY_RELEASE") == "inside":
+            Insider(link.release, self._abort_groups)
 
     def _init_torch_distributed(self) -> ProcessGroup:
         def create(options: Any, _: Any = None) -> ProcessGroup:
@@ -54,7 +57,7 @@ class Member:
         if "recovery" not in dist.Backend.backend_list:
             dist.Backend.register_backend("recovery", create, extended_api=True, devices=["cpu", "cuda"])
         dist.init_process_group(
-            "recovery", store=dist.HashStore(), rank=self.rank, world_size=self.link.page.world_size
+            "recovery", store=_c10d.HashStore(), rank=self.rank, world_size=self.link.page.world_size
         )
         return self.groups[0]
 
@@ -78,6 +81,13 @@ class Member:
             )
         membership.leave()
         self._drop_groups()
+
+    def _abort_groups(self) -> None:
+        """From the releasing thread: end what is in flight; the main thread then drops the groups."""
+        for group in self.groups:
+            inner = group.inner
+            if inner is not None:
+                self.backend.abort(inner)
 
     def _drop_groups(self) -> None:
         for group in self.groups:

@@ -53,7 +53,7 @@ class Page:
 class Slot:
     """One member's counters."""
 
-    def __init__(self, ints: memoryview, floats: memoryview) -> None:
+    def __init__(self, ints: memoryview[int], floats: memoryview[float]) -> None:
         self.ints = ints
         self.floats = floats
 

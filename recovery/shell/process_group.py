@@ -16,10 +16,12 @@ from torch.futures import Future
 from recovery.errors import Interrupted, OutsideStep
 from recovery.shell.membership import Membership
 
-_c10d = torch._C._distributed_c10d
+_c10d: Any = torch._C._distributed_c10d
+# The stubs give every collective several overloads; this class has the one form that callers use.
+_Base: Any = dist.ProcessGroup
 
 
-class Held(_c10d.Work):
+class Held(_c10d.Work):  # type: ignore[misc]
     """A collective in flight. A failure is flagged in the membership, never raised through C++."""
 
     def __init__(self, group: ProcessGroup, inner: Any, outputs: list[torch.Tensor]) -> None:
@@ -85,7 +87,7 @@ def _flat(value: Any) -> Iterator[torch.Tensor]:
             yield from _flat(item)
 
 
-class ProcessGroup(dist.ProcessGroup):
+class ProcessGroup(_Base):  # type: ignore[misc]
     """What `torch.distributed` and users hold. `inner` is the current generation's backend, or None."""
 
     def __init__(self, rank: int, size: int, membership: Membership, ranks: list[int]) -> None:
@@ -251,9 +253,10 @@ def _fingerprint(name: str, arguments: tuple[Any, ...]) -> str:
     """What must be equal on every rank: operation, sizes, types, and the reduction or root."""
     parts = [name]
     options = arguments[-1]
-    for attribute in ("reduceOp", "rootRank"):
-        if hasattr(options, attribute):
-            parts.append(str(getattr(options, attribute)))
+    if hasattr(options, "reduceOp"):
+        parts.append(str(options.reduceOp.op))
+    if hasattr(options, "rootRank"):
+        parts.append(str(options.rootRank))
     if name not in ("alltoall", "alltoall_base", "gather", "scatter"):
         parts += [f"{tensor.numel()}{tensor.dtype}" for tensor in _flat(arguments[0])]
     return "|".join(parts)

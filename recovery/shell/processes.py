@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recovery.shell.channel import Channel
@@ -27,6 +28,7 @@ class Process:
     rank: int | None
     control: Channel
     store: Channel
+    release: Channel
     pid: int | None = None
     error: str | None = None
     fenced: str | None = None
@@ -75,8 +77,7 @@ class ProcessTable:
                 die_with_parent(parent)
                 ours.close()
                 for process in self.by_proc.values():
-                    process.control.close()
-                    process.store.close()
+                    self._close(process)
                 from recovery.shell import template
 
                 template.warm(self._program.preload)
@@ -95,22 +96,24 @@ class ProcessTable:
         """Ask for a new worker. Its pid is known at once when executed, later when forked."""
         control, their_control = Channel.pair()
         store, their_store = Channel.pair()
-        process = Process(proc, rank, control, store)
+        release, their_release = Channel.pair()
+        theirs = (their_control, their_store, their_release)
+        process = Process(proc, rank, control, store, release)
         self.by_proc[proc] = process
         if self._fork:
             if self.template is None:
                 self.start_template()
             assert self.template is not None
-            fds = (their_control.fileno(), their_store.fileno())
-            self.template.send(fds, proc=proc, rank=rank)
+            self.template.send([end.fileno() for end in theirs], proc=proc, rank=rank)
         else:
-            process.pid = self._execute(proc, rank, their_control, their_store)
-        their_control.close()
-        their_store.close()
+            process.pid = self._execute(proc, rank, theirs)
+        for end in theirs:
+            end.close()
         return process
 
-    def _execute(self, proc: int, rank: int | None, control: Channel, store: Channel) -> int:
-        fds = {"control": control.fileno(), "store": store.fileno(), "page": self._page.fd}
+    def _execute(self, proc: int, rank: int | None, ends: Sequence[Channel]) -> int:
+        fds = dict(zip(("control", "store", "release"), (end.fileno() for end in ends), strict=True))
+        fds["page"] = self._page.fd
         program = {
             "script": self._program.script,
             "arguments": self._program.arguments,
@@ -151,8 +154,12 @@ class ProcessTable:
 
     def forget(self, process: Process) -> None:
         self.by_proc.pop(process.proc, None)
-        process.control.close()
-        process.store.close()
+        self._close(process)
+
+    @staticmethod
+    def _close(process: Process) -> None:
+        for channel in (process.control, process.store, process.release):
+            channel.close()
 
     def kill_all(self) -> None:
         """End every process of the job and reap what is ours."""

@@ -9,10 +9,13 @@ import base64
 import datetime
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from recovery.shell.channel import Channel
 from recovery.shell.rendezvous_address import loopback_address
+
+_c10d: Any = torch._C._distributed_c10d
 
 # While a group forms, a peer may die; gloo waits five times this for a peer that does not come.
 # At the start nobody is being replaced and four processes warm up at once: give them longer.
@@ -25,7 +28,7 @@ class StaleGeneration(RuntimeError):
     """The supervisor has gone on; this rendezvous can't complete."""
 
 
-class RpcStore(dist.Store):
+class RpcStore(_c10d.Store):  # type: ignore[misc]
     """The key-value store that gloo meets over, kept by the supervisor, one namespace a generation."""
 
     def __init__(self, channel: Channel, generation: int, prefix: str) -> None:
@@ -67,15 +70,16 @@ class RpcStore(dist.Store):
         return 0
 
 
-def form_gloo(store: dist.Store, rank: int, size: int, generation: int) -> dist.ProcessGroupGloo:
+def form_gloo(store: Any, rank: int, size: int, generation: int) -> Any:
     """Connect to every peer.
 
     Raises:
         RuntimeError: a peer did not come, or the generation is over.
     """
-    options = dist.ProcessGroupGloo._Options()
+    gloo: Any = dist.ProcessGroupGloo
+    options = gloo._Options()
     options._timeout = FIRST_FORM_TIMEOUT if generation == 1 else FORM_TIMEOUT
-    options._devices = [dist.ProcessGroupGloo.create_device(hostname=loopback_address(generation))]
-    group = dist.ProcessGroupGloo(store, rank, size, options)
+    options._devices = [gloo.create_device(hostname=loopback_address(generation))]
+    group = gloo(store, rank, size, options)
     group._set_default_timeout(GROUP_TIMEOUT)
     return group

@@ -20,7 +20,7 @@ from recovery.core.config import Config
 from recovery.core.coordinator import Coordinator, Phase
 from recovery.shell import page as words
 from recovery.shell.channel import Channel
-from recovery.shell.linux import run_queue_wait_s, shut_sockets
+from recovery.shell.linux import can_duplicate_from_children, run_queue_wait_s, shut_sockets
 from recovery.shell.page import Page
 from recovery.shell.processes import Change, Process, ProcessTable
 from recovery.shell.rendezvous_address import loopback_address
@@ -48,7 +48,7 @@ class Supervisor:
         self._starved: dict[int, tuple[float, float]] = {}
         self._busy: dict[int, float] = {}
         self._interrupted: int | None = None
-        self._can_shut = True
+        self._can_shut = can_duplicate_from_children()
         self._fork = fork
 
     # ------------------------------------------------------------------ the loop
@@ -56,6 +56,7 @@ class Supervisor:
     def run(self) -> int:
         """Start the job and stay until it has ended and all its processes are gone."""
         os.environ["RECOVERY_ROLE"] = "supervisor"
+        os.environ["RECOVERY_RELEASE"] = "outside" if self._can_shut else "inside"
         events.emit(
             "job.start",
             world=self.config.world_size,
@@ -357,13 +358,18 @@ class Supervisor:
             self.page.open_generation = 0
             self.store.open(0)
         process = self.processes.by_proc.get(proc)
-        if process is None or process.pid is None or not self._can_shut:
+        if process is None or process.pid is None:
             return
-        try:
-            count = shut_sockets(process.pid, loopback_address(generation))
-        except PermissionError:
-            self._can_shut = False
+        if process.generation == generation:
+            # Once a generation: it is heard only where the worker has a releasing thread.
+            process.generation = 0
+            try:
+                process.release.send(generation=generation)
+            except OSError:
+                return  # it has died; its exit is on the way
+        if not self._can_shut:
             return
+        count = shut_sockets(process.pid, loopback_address(generation))
         if count:
             events.emit(
                 "group.release", generation=generation, pid=process.pid, rank=process.rank, sockets=count
@@ -385,8 +391,10 @@ class Supervisor:
         self.store.open(action.generation)
         self.page.open_generation = action.generation
         for member in action.members:
+            process = self.processes.by_proc[member.proc]
+            process.generation = action.generation
             self._send(
-                self.processes.by_proc[member.proc],
+                process,
                 op="open",
                 generation=action.generation,
                 version=action.version,

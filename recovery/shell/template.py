@@ -47,7 +47,7 @@ def serve(channel: Channel, page: Page, program: Program) -> None:
     os.environ["RECOVERY_ROLE"] = "template"
     while True:
         try:
-            request, fds = channel.receive_with_fds(2)
+            request, fds = channel.receive_with_fds(3)
         except EOFError:
             return
         pid = _fork_worker(channel, page, program, request["proc"], request["rank"], fds)
@@ -78,8 +78,8 @@ def _fork_worker(
             channel.close()
             os.close(reading)
             os.close(writing)
-            control, store = (Channel(socket.socket(fileno=fd)) for fd in fds)
-            code = work(Link(control, store, page, proc, rank, program.seed), program)
+            control, store, release = (Channel(socket.socket(fileno=fd)) for fd in fds)
+            code = work(Link(control, store, release, page, proc, rank, program.seed), program)
         except BaseException:
             import traceback
 

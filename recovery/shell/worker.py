@@ -96,9 +96,10 @@ def from_environment() -> tuple[Link, Program]:
     import socket
 
     given: dict[str, Any] = json.loads(os.environ.pop("RECOVERY_LINK"))
-    control, store = (Channel(socket.socket(fileno=given[name])) for name in ("control", "store"))
+    names = ("control", "store", "release")
+    control, store, release = (Channel(socket.socket(fileno=given[name])) for name in names)
     page = Page(given["world_size"], given["page"])
-    link = Link(control, store, page, given["proc"], given["rank"], given["seed"])
+    link = Link(control, store, release, page, given["proc"], given["rank"], given["seed"])
     program = given["program"]
     return link, Program(
         script=program["script"],

@@ -152,11 +152,11 @@ def serve(channel: Channel) -> None:
     running: dict[int, int] = {}
     channel.send(op="ready", number=0)
     while True:
-        readable, _, _ = select.select([channel, reading], [], [])
+        readable, _, _ = select.select([channel.fileno(), reading], [], [])
         if reading in readable:
             os.read(reading, 4096)
             _report_exits(channel, running)
-        if channel in readable:
+        if channel.fileno() in readable:
             try:
                 message, fds = channel.receive_with_fds(2)
             except EOFError:
