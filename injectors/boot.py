@@ -40,10 +40,11 @@ def write_config(path: str | os.PathLike[str], config: Mapping[str, Any]) -> Non
         FaultError: what is wrong and how to mend it.
     """
     check_config(config)
+    faults = [complete(fault) for fault in config.get("faults", ())]
     target = Path(path)
     fd, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
-        json.dump(config, file)
+        json.dump({**config, "faults": faults}, file)
     os.replace(temporary, target)
 
 
@@ -67,6 +68,14 @@ def check_config(config: Mapping[str, Any]) -> None:
             raise FaultError(f"agent.json: two faults have the id {fault['id']!r}")
         seen.add(fault["id"])
         check_fault(fault)
+
+
+def complete(fault: Mapping[str, Any]) -> dict[str, Any]:
+    """A planned fault with every parameter: the agent has no defaults of its own."""
+    kind = catalogue.get(fault["name"])
+    built = kind.from_params(fault.get("params") or {})
+    params = {item.name: getattr(built, item.name) for item in kind.parameters()}
+    return {**fault, "inside": kind.inside, "params": params}
 
 
 def check_fault(fault: Mapping[str, Any]) -> None:

@@ -71,8 +71,8 @@ def _hold(agent: Agent, armed: Armed, op: str) -> None:
     """Do not arrive: wait before the collective, on the host or as a kernel on the device."""
     duration_s = armed.params.get("duration_s")
     limit_s = _LONGEST_S if duration_s is None else float(duration_s)
-    mode = str(armed.params.get("mode", "auto"))
-    if mode == "device" or (mode == "auto" and armed.name == "collective.hang" and cuda.in_use()):
+    mode = str(armed.params.get("mode", "host"))
+    if mode == "device" or (mode == "auto" and cuda.in_use()):
         cuda.hold(agent, armed, limit_s)
         return
     agent.report(
@@ -96,8 +96,8 @@ def _skip(agent: Agent, armed: Armed, op: str, args: Any) -> Any:
 
 
 def _extra(agent: Agent, armed: Armed, op: str, call: Call, args: Any, kwargs: Any) -> None:
-    """Issue one more of the same shape, with other numbers, and wait for it as little as a stray call would."""
-    value = float(armed.params.get("value", 1.0))
+    """Issue one more of the same shape with other numbers, and do not wait for it: nobody would."""
+    value = float(armed.params["value"])
     copies = _copies(args, value)
     work = call(*copies, **kwargs)
     # Until the peers' next collective comes to meet it, the transport works on these tensors.
@@ -114,7 +114,7 @@ def _mismatch(agent: Agent, armed: Armed, op: str, call: Call, args: Any, kwargs
     if first is None:
         agent.report("failed", armed, f"{op} has no tensor", proven=False)
         return call(*args, **kwargs)
-    elements = int(armed.params.get("elements", 1))
+    elements = int(armed.params["elements"])
     longer = torch.cat([first.detach().reshape(-1), first.new_zeros(elements)])
     what = f"{op} of {longer.numel()} instead of {first.numel()} elements"
     agent.report("fired", armed, what, collective=op, elements=longer.numel(), expected=first.numel())
@@ -133,16 +133,14 @@ def _corrupt(agent: Agent, armed: Armed, name: str, call: Call, args: Any, kwarg
     work = call(*args, **kwargs)
     if work is not None:
         work.wait()
-    received = [tensor.detach() for tensor in _tensors(args[:1]) if tensor.is_floating_point()]
-    found = act_numeric.cell_at(
-        [(name, tensor) for tensor in received], float(armed.params.get("element", 0.5))
-    )
+    received = [(name, tensor.detach()) for tensor in _tensors(args[:1]) if tensor.is_floating_point()]
+    found = act_numeric.cell_at(received, float(armed.params["element"]))
     if found is None:
         agent.report("failed", armed, f"{name} delivers no floating-point number", proven=False)
         return work
     before = checksum(args[:1])
     _, index, cell = found
-    old, problem = float(cell), act_numeric.flip(cell, int(armed.params.get("bit", 20)))
+    old, problem = float(cell), act_numeric.flip(cell, int(armed.params["bit"]))
     after = checksum(args[:1])
     if problem is not None:
         agent.report("failed", armed, problem, proven=False)

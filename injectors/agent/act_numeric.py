@@ -14,8 +14,8 @@ TENSORS = ("param", "grad", "exp_avg", "exp_avg_sq", "momentum_buffer")
 
 def bitflip(agent: Agent, armed: Armed) -> None:
     """Flip one bit of one element."""
-    bit = int(armed.params.get("bit", 30))
-    _alter(agent, armed, str(armed.params.get("tensor", "param")), lambda cell: flip(cell, bit), bit=bit)
+    bit = int(armed.params["bit"])
+    _alter(agent, armed, str(armed.params["tensor"]), lambda cell: flip(cell, bit), bit=bit)
 
 
 def flip(cell: Any, bit: int) -> str | None:
@@ -42,7 +42,7 @@ def nan(agent: Agent, armed: Armed) -> None:
 
 def scale(agent: Agent, armed: Armed) -> None:
     """Multiply every gradient by a factor."""
-    factor = float(armed.params.get("factor", 1000.0))
+    factor = float(armed.params["factor"])
     tensors = [tensor for _, tensor in tensors_of(agent, "grad")]
     if not tensors:
         agent.report("failed", armed, "there is no gradient here", proven=False)
@@ -57,7 +57,7 @@ def scale(agent: Agent, armed: Armed) -> None:
 
 def _alter(agent: Agent, armed: Armed, kind: str, write: Any, **data: Any) -> None:
     """Write to one element, read it back, report both."""
-    found = cell_at(tensors_of(agent, kind), float(armed.params.get("element", 0.5)))
+    found = cell_at(tensors_of(agent, kind), float(armed.params["element"]))
     if found is None:
         agent.report("failed", armed, f"there is no {kind} here", proven=False)
         return

@@ -37,19 +37,28 @@ _CHUNK_BYTES = 8 << 20
 _FREE_LISTS_BYTES = 1 << 30
 
 
-def perform(agent: Agent, armed: Armed) -> None:
-    """Carry out a fault, and say so; an act that can not be done is reported as failed."""
+def perform(agent: Agent, armed: Armed) -> BaseException | None:
+    """Carry out a fault, and say so.
+
+    Returns:
+        What the caller is to raise in the target. An error of our own is no part of the fault: it is
+        reported as failed, and the target goes on.
+    """
     act = ACTS.get(armed.name)
-    if act is None:
-        agent.report("failed", armed, f"this agent knows no {armed.name}", proven=False)
-        return
-    act(agent, armed)
+    try:
+        if act is not None:
+            return act(agent, armed)
+        problem = f"this agent knows no {armed.name}"
+    except Exception as error:
+        problem = repr(error)
+    agent.report("failed", armed, problem, proven=False)
+    return None
 
 
-def _exception(agent: Agent, armed: Armed) -> None:
-    kind = error_class(str(armed.params.get("error", "RuntimeError")))
+def _exception(agent: Agent, armed: Armed) -> BaseException:
+    kind = error_class(str(armed.params["error"]))
     agent.report("fired", armed, f"raises {kind.__name__} at {agent.phase} of step {agent.step}")
-    raise kind(f"torch-chaos {armed.id}: process.exception, raised on purpose")
+    return kind(f"torch-chaos {armed.id}: process.exception, raised on purpose")
 
 
 def error_class(name: str) -> type[BaseException]:
@@ -64,13 +73,13 @@ def error_class(name: str) -> type[BaseException]:
 
 
 def _exit(agent: Agent, armed: Armed) -> None:
-    code = int(armed.params.get("code", 1))
+    code = int(armed.params["code"])
     agent.report("fired", armed, f"calls os._exit({code})", code=code)
     os._exit(code)
 
 
 def _gil_lock(agent: Agent, armed: Armed) -> None:
-    duration_s = float(armed.params.get("duration_s", 2.0))
+    duration_s = float(armed.params["duration_s"])
     # PyDLL, unlike CDLL, keeps the lock during the call.
     usleep = ctypes.PyDLL(None).usleep
     agent.report("fired", armed, f"calls usleep for {duration_s} s with the lock held", duration_s=duration_s)
@@ -80,16 +89,16 @@ def _gil_lock(agent: Agent, armed: Armed) -> None:
     agent.report("undone", armed, f"the lock was held for {held_s:.3f} s", held_s=held_s)
 
 
-def _oom(agent: Agent, armed: Armed) -> None:
-    headroom = int(armed.params.get("headroom_bytes", 64 << 20))
-    take = _taker(str(armed.params.get("allocator", "torch")))
+def _oom(agent: Agent, armed: Armed) -> BaseException | None:
+    headroom = int(armed.params["headroom_bytes"])
+    take = _taker(str(armed.params["allocator"]))
     taken, failure = exhaust(take, headroom)
     if failure is None:
         agent.report("failed", armed, f"no allocation failed within {taken} bytes", proven=False)
-        return
+        return None
     what = f"{type(failure).__name__} after {taken} bytes: {str(failure)[:200]}"
     agent.report("fired", armed, what, taken_bytes=taken, error=type(failure).__name__)
-    raise failure
+    return failure
 
 
 def _taker(allocator: str) -> Callable[[int], Any]:
@@ -127,7 +136,7 @@ def exhaust(take: Callable[[int], Any], headroom_bytes: int) -> tuple[int, BaseE
     return taken, failure
 
 
-ACTS: dict[str, Callable[[Agent, Armed], None]] = {
+ACTS: dict[str, Callable[[Agent, Armed], BaseException | None]] = {
     "process.exception": _exception,
     "process.exit": _exit,
     "process.gil_lock": _gil_lock,

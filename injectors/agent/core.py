@@ -7,6 +7,7 @@ Everything here is cheap while nothing is armed for this rank at this step: hook
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import threading
@@ -218,16 +219,24 @@ class Agent:
             return None
         point = trigger.with_elapsed(point, time.monotonic() - self._t0)
         self._busy.inside = True
+        found: Armed | None = None
+        error: BaseException | None = None
         try:
-            due = [armed for armed in list(self.hot) if self._is_due(armed, point, user_code)]
-            for armed in due:
-                if self._ask(armed, point) and armed.fault.get("inside"):
-                    if armed.name.startswith("collective."):
-                        return armed
-                    acts.perform(self, armed)
+            for armed in [armed for armed in self.hot if self._is_due(armed, point, user_code)]:
+                of_call = armed.name.startswith("collective.")
+                if of_call and found is not None:
+                    # One call, one fault; the other one takes the next call that fits.
+                    armed.rewind()
+                elif self._ask(armed, point) and armed.fault.get("inside"):
+                    if of_call:
+                        found = armed
+                    else:
+                        error = acts.perform(self, armed) or error
         finally:
             self._busy.inside = False
-        return None
+        if error is not None:
+            raise error
+        return found
 
     def _is_due(self, armed: Armed, point: Point, user_code: bool) -> bool:
         if not user_code and armed.name in acts.NEEDS_USER_CODE:
@@ -271,7 +280,13 @@ class Agent:
 
     def report(self, op: str, armed: Armed, what: str, proven: bool = True, **data: Any) -> None:
         """Tell the engine what a fault did here: fired, undone or failed."""
-        self.link.send(op, fault=armed.id, evidence={"what": what, "proven": proven, "data": data})
+        # JSON has no NaN and no infinity.
+        plain = {key: value if _is_plain(value) else repr(value) for key, value in data.items()}
+        self.link.send(op, fault=armed.id, evidence={"what": what, "proven": proven, "data": plain})
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _rank() -> int | None:

@@ -78,7 +78,7 @@ def install(agent: Agent, c10d: Any) -> None:
             c10d.ProcessGroup = base
         group = made[0] if isinstance(made, tuple) else made
         if isinstance(group, base) and not isinstance(group, kind) and type(group) is not base:
-            wrap_class(agent, type(group))
+            wrap_class(agent, type(group), base)
         return made
 
     c10d._new_process_group_helper = new_process_group
@@ -188,14 +188,15 @@ def _pass_on(name: str) -> Callable[..., Any]:
     return method
 
 
-def wrap_class(agent: Agent, kind: Any) -> None:
+def wrap_class(agent: Agent, kind: Any, base: Any) -> None:
     """Wrap the collectives of a class of process groups written in Python, once."""
     if "_torch_chaos_wrapped" in kind.__dict__:
         return
     kind._torch_chaos_wrapped = True
     for name, op in COLLECTIVES.items():
-        if name in vars(kind):
-            setattr(kind, name, _outer(agent, vars(kind)[name], op))
+        owner = next((one for one in kind.__mro__ if name in vars(one)), None)
+        if owner is not None and owner.__module__ != base.__module__:
+            setattr(kind, name, _outer(agent, vars(owner)[name], op))
     agent.hooks.append(kind.__module__ + "." + kind.__qualname__)
 
 

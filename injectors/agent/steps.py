@@ -176,7 +176,7 @@ class Steps:
             rule=rule.get("rule", "optimizer"),
             optimizer=type(optimizer).__name__,
             step=agent.step,
-            detail=f"the first step of this process is {origin}; updates that a scaler left out are not in it",
+            detail=f"the first step of this process is {origin}; skipped updates are not in it",
         )
 
     def _rule(self) -> dict[str, Any]:

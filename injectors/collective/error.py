@@ -21,6 +21,6 @@ class CollectiveError(InsideFault):
         "a transport error that one side notices first: a broken link, a failed NIC, NCCL returning an error"
     )
     does_not_certify: ClassVar[str] = (
-        "a connection that is really gone: the sockets to the peers stay open, so they notice nothing by themselves"
+        "a connection that is gone: the sockets stay open, and the peers notice nothing by themselves"
     )
     expects: ClassVar[str | None] = "collective_error"

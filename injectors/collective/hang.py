@@ -16,15 +16,15 @@ class CollectiveHang(HoldingFault):
     mode host: the thread waits before it issues the collective. mode device: a kernel that does not return
     is launched before it in the same stream. mode auto: device where the process works with CUDA.
     Proof: the kernel sees the thread blocked on the agent's line (host); the stream is busy (device).
-    Undo: the agent lets go when told, when the time is up, and when the tool is gone; then the rank arrives late.
+    Undo: the agent lets go when told, when the time is up, and when the tool is gone; the rank then arrives.
     """
 
     id: ClassVar[str] = "collective.hang"
     stands_for: ClassVar[str] = (
-        "a rank stuck in user code, in a lock, in a data loader that does not answer, or in a kernel that spins"
+        "a rank stuck in user code, in a lock, in a data loader, or in a kernel that spins"
     )
     does_not_certify: ClassVar[str] = (
-        "a hang inside the transport while data flows (see net.*), nor a process that is stopped (process.stop)"
+        "a hang inside the transport while data flows (net.*), nor a stopped process (process.stop)"
     )
     expects: ClassVar[str | None] = "hang"
 

@@ -21,7 +21,7 @@ class ProcessException(InsideFault):
 
     id: ClassVar[str] = "process.exception"
     stands_for: ClassVar[str] = (
-        "a bug in user code, a bad batch, a CUDA error or an out-of-memory error that torch turns into an exception"
+        "a bug in user code, a bad batch, an error of the device that torch turns into an exception"
     )
     does_not_certify: ClassVar[str] = "errors that leave a device context unusable: here the process is sound"
     expects: ClassVar[str | None] = "exception"

@@ -22,7 +22,7 @@ class ProcessGilLock(InsideFault):
 
     id: ClassVar[str] = "process.gil_lock"
     stands_for: ClassVar[str] = (
-        "pickling a large object, a regular expression that explodes, a native extension that forgets the lock"
+        "pickling a large object, a regular expression that explodes, an extension that keeps the lock"
     )
     does_not_certify: ClassVar[str] = "native threads: those of gloo and NCCL go on"
     expects: ClassVar[str | None] = "hang"

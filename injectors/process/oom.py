@@ -11,7 +11,7 @@ from injectors.fault import InsideFault, parameter
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessOom(InsideFault):
-    """Let one rank run out of memory: a real allocation fails in it, and its error is raised in the training code.
+    """Let one rank run out of memory: a real allocation fails, and its error is raised in the training code.
 
     The address space is limited to what is used plus `headroom_bytes`, memory is taken until the allocator
     gives up, all of it is given back, the limit is lifted, and the allocator's own error is raised.
