@@ -12,7 +12,7 @@ import pytest
 from chaos.invariants import catalogue as invariants
 from chaos.plan import Facts, Plan, make_plan
 from chaos.suite import load
-from injectors.catalogue import catalogue as faults
+from injectors.catalogue import CATALOGUE as faults
 
 SUITES = Path(__file__).parents[2] / "suites"
 NAMES = ("smoke", "process", "collectives", "recovery_under_fire", "torchrun", "soak", "controls")
