@@ -8,6 +8,7 @@ from dataclasses import replace
 from chaos.records import Event, FaultTrail, int_of, map_of, text_of, time_of
 
 STAGES = ("armed", "reached", "fired", "verified", "undone", "undo_verified")
+CHECKS = ("verified", "undo_verified")
 
 
 def trails(events: Iterable[Event]) -> dict[str, FaultTrail]:
@@ -33,9 +34,11 @@ def _with_stage(trail: FaultTrail, stage: str, event: Event) -> FaultTrail:
         return replace(trail, failed=trail.failed or why)
     if stage not in STAGES or getattr(trail, f"{stage}_t") is not None:
         return trail
-    # Evidence that says "no" is a failed stage, whatever the event is called.
-    if evidence.get("ok") is False:
-        return replace(trail, failed=trail.failed or f"{stage}: {evidence}")
+    # Evidence that says "no" is a failed check, whatever the event is called. Only a check can fail so:
+    # a fault whose own report is doubtful still counts as fired.
+    if stage in CHECKS and evidence.get("proven") is False:
+        return replace(trail, failed=trail.failed or str(evidence.get("what") or evidence),
+                       evidence={**trail.evidence, stage: evidence})
     times = {f"{stage}_t": time_of(event)}
     merged = {**trail.evidence, stage: evidence} if evidence else trail.evidence
     return replace(trail, evidence=merged, **times)  # type: ignore[arg-type]  # keys are STAGES

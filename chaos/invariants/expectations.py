@@ -41,7 +41,7 @@ def needs_undo(fault: Mapping[str, object], name: str) -> bool:
 def _fault_class(name: str) -> type:
     """The fault's class, from the one catalogue."""
     # Imported here: a plan that carries `expects` and `has_undo` is judged without the injectors.
-    found = import_module("injectors.catalogue").catalogue.get(name)
+    found = import_module("injectors.catalogue").CATALOGUE.get(name)
     if not isinstance(found, type):
         raise LookupError(f"no fault named {name!r} in the catalogue, and the plan states no 'expects'")
     return found

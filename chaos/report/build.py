@@ -104,8 +104,8 @@ def _recovery(recovery: Recovery) -> dict[str, object]:
                  for name in ("detect", "fence", "regroup", "transfer", "resume", "total", "measured")}
     return {
         "cause": recovery.cause, "rank": recovery.rank,
-        "causes": [asdict(cause) for cause in recovery.causes], "faults": list(recovery.faults), "generation": recovery.generation, "bytes": recovery.bytes,
-        "derived": recovery.derived, **durations,
+        "causes": [asdict(cause) for cause in recovery.causes], "faults": list(recovery.faults),
+        "generation": recovery.generation, "bytes": recovery.bytes, "derived": recovery.derived, **durations,
     }
 
 

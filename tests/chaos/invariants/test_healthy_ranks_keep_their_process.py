@@ -1,0 +1,53 @@
+from chaos.invariants.finding import Verdict
+from chaos.invariants.healthy_ranks_keep_their_process import healthy_ranks_keep_their_process as rule
+from tests.chaos.histories import CommandJob, Job, changed, matching, plus, verdict_of, without
+
+
+def test_holds_when_only_victims_are_replaced() -> None:
+    finding = verdict_of(rule, Job(3).steps(1).kill(1, during=2).kill(1).finish())
+    assert (finding.verdict, finding.detail) == (Verdict.PASS, "3 ranks, 6 processes")
+
+
+def test_a_healthy_rank_comes_back_with_another_pid() -> None:
+    job = Job(3).steps(1).kill(1)
+    members = [{"rank": 0, "pid": 100}, {"rank": 1, "pid": 103}, {"rank": 2, "pid": 777}]
+    bad = changed(job.events, matching(event="generation.open", generation=2), members=members)
+    assert verdict_of(rule, job, bad).first == "rank 2 changed from pid 102 to 777, which no fault struck"
+
+
+def test_a_healthy_process_ends() -> None:
+    job = Job(3).steps(1).kill(1)
+    bad = plus(job.events, matching(event="worker.exit"), pid=102, rank=2)
+    assert verdict_of(rule, job, bad).first == "pid 102 (rank 2) ended by signal 9, and no fault struck it"
+    code = plus(job.events, matching(event="worker.exit"), pid=102, rank=2, signal=None, code=1)
+    assert "ended by code 1" in verdict_of(rule, job, code).detail
+
+
+def test_a_fault_that_should_cause_nothing_has_no_victim() -> None:
+    job = Job(3).steps(1).kill(1)
+    assert verdict_of(rule, job, recoveries=0).verdict == Verdict.VIOLATED
+
+
+def test_a_mismatch_may_cost_any_rank() -> None:
+    job = Job(3).steps(1).kill(1, name="collective.mismatch")
+    bad = plus(job.events, matching(event="worker.exit"), pid=102, rank=2)
+    assert verdict_of(rule, job, bad).verdict == Verdict.PASS
+
+
+def test_a_pid_that_was_used_again() -> None:
+    job = Job().steps(1)
+    bad = plus(job.events, matching(event="worker.start", rank=1), start_ticks=5)
+    assert verdict_of(rule, job, bad).first == "pid 101 was started 2 times: the number was used again"
+
+
+def test_too_thin_if_no_process_is_named() -> None:
+    job = Job().steps(1)
+    nameless = [{**event, "pid": None, "members": []} for event in job.events]
+    assert verdict_of(rule, job, nameless).verdict == Verdict.INCONCLUSIVE
+    silent = without(job.events, matching(event="step.commit"))
+    assert verdict_of(rule, job, silent).verdict == Verdict.INCONCLUSIVE
+
+
+def test_not_applicable_where_the_whole_job_restarts() -> None:
+    job = CommandJob().steps(1).kill(1, checkpoint=-1).steps(2)
+    assert verdict_of(rule, job).verdict == Verdict.NOT_APPLICABLE

@@ -1,0 +1,45 @@
+from chaos.invariants.finding import Verdict
+from chaos.invariants.right_rank_and_kind_named import right_rank_and_kind_named as rule
+from tests.chaos.histories import CommandJob, Job, changed, matching, verdict_of, without
+
+DONE = matching(event="recovery.done")
+
+
+def test_holds_for_single_and_merged_recoveries() -> None:
+    finding = verdict_of(rule, Job(4).steps(1).kill(1).kill(2, 0, during=3))
+    assert (finding.verdict, finding.detail) == (Verdict.PASS, "2 recoveries name their faults")
+
+
+def test_the_wrong_rank() -> None:
+    job = Job(3).steps(1).kill(1)
+    finding = verdict_of(rule, job, changed(job.events, DONE, causes=[{"rank": 2, "kind": "crash"}]))
+    assert finding.first == (
+        "recovery into generation 2 (rank 2 crash): cause rank 2 crash is none of: process.kill on rank 1"
+    )
+    assert finding.last == "recovery into generation 2 (rank 2 crash): process.kill on rank 1 is not named"
+
+
+def test_the_wrong_kind() -> None:
+    job = Job(3).steps(1).kill(1)
+    bad = changed(job.events, DONE, causes=[{"rank": 1, "kind": "hang"}])
+    assert verdict_of(rule, job, bad).verdict == Verdict.VIOLATED
+
+
+def test_a_healthy_rank_is_accused_beside_the_victim() -> None:
+    job = Job(3).steps(1).kill(1)
+    causes = [{"rank": 1, "kind": "crash"}, {"rank": 0, "kind": "collective_error"}]
+    finding = verdict_of(rule, job, changed(job.events, DONE, causes=causes))
+    assert "cause rank 0 collective_error is none of" in finding.detail
+
+
+def test_a_mismatch_may_be_seen_on_any_rank() -> None:
+    job = Job(3).steps(1).kill(1, name="collective.mismatch", kind="desync")
+    bad = changed(job.events, DONE, causes=[{"rank": 2, "kind": "crash"}])
+    assert verdict_of(rule, job, bad).verdict == Verdict.PASS
+
+
+def test_too_thin_without_a_report_and_not_applicable_without_a_fault() -> None:
+    job = Job(3).steps(1).kill(1)
+    assert verdict_of(rule, job, without(job.events, DONE)).verdict == Verdict.INCONCLUSIVE
+    assert verdict_of(rule, Job().steps(1)).verdict == Verdict.NOT_APPLICABLE
+    assert verdict_of(rule, CommandJob().steps(1)).verdict == Verdict.NOT_APPLICABLE
