@@ -37,8 +37,11 @@ def _with_stage(trail: FaultTrail, stage: str, event: Event) -> FaultTrail:
     # Evidence that says "no" is a failed check, whatever the event is called. Only a check can fail so:
     # a fault whose own report is doubtful still counts as fired.
     if stage in CHECKS and evidence.get("proven") is False:
-        return replace(trail, failed=trail.failed or str(evidence.get("what") or evidence),
-                       evidence={**trail.evidence, stage: evidence})
+        return replace(
+            trail,
+            failed=trail.failed or str(evidence.get("what") or evidence),
+            evidence={**trail.evidence, stage: evidence},
+        )
     times = {f"{stage}_t": time_of(event)}
     merged = {**trail.evidence, stage: evidence} if evidence else trail.evidence
     return replace(trail, evidence=merged, **times)  # type: ignore[arg-type]  # keys are STAGES
@@ -46,13 +49,19 @@ def _with_stage(trail: FaultTrail, stage: str, event: Event) -> FaultTrail:
 
 def _with_address(trail: FaultTrail, stage: str, event: Event) -> FaultTrail:
     """Fill in what is unknown; ``fired`` overrides what an earlier stage said."""
+
     def pick(known: int | None, key: str) -> int | None:
         value = int_of(event, key)
         return value if value is not None and (known is None or stage == "fired") else known
 
     step, generation = pick(trail.step, "step"), pick(trail.generation, "generation")
-    named = replace(trail, name=trail.name or text_of(event, "name"), step=step, generation=generation,
-                    phase=trail.phase or text_of(event, "phase"))
+    named = replace(
+        trail,
+        name=trail.name or text_of(event, "name"),
+        step=step,
+        generation=generation,
+        phase=trail.phase or text_of(event, "phase"),
+    )
     if stage not in ("fired", "verified"):
         return named
     return replace(named, rank=pick(trail.rank, "rank"), pid=pick(trail.pid, "pid"))

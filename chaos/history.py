@@ -134,8 +134,9 @@ class History:
             known = found.get(number, Generation(number=number))
             if event.get("event") == "generation.open":
                 # A generation may be opened again with other members; the last invitation counts.
-                known = replace(known, t=known.t or time_of(event), cause=text_of(event, "cause"),
-                                members=_members(event))
+                known = replace(
+                    known, t=known.t or time_of(event), cause=text_of(event, "cause"), members=_members(event)
+                )
             else:
                 known = replace(known, formed=(*known.formed, *_formed(event, number)))
             found[number] = known
@@ -148,16 +149,29 @@ class History:
         for event in self.of("worker.start", "worker.promoted", "process.seen"):
             pid = int_of(event, "pid")
             if pid is not None:
-                found.append(Worker(t=time_of(event), pid=pid, start_ticks=int_of(event, "start_ticks"),
-                                    rank=int_of(event, "rank"), role=text_of(event, "role")))
+                found.append(
+                    Worker(
+                        t=time_of(event),
+                        pid=pid,
+                        start_ticks=int_of(event, "start_ticks"),
+                        rank=int_of(event, "rank"),
+                        role=text_of(event, "role"),
+                    )
+                )
         return tuple(found)
 
     @cached_property
     def exits(self) -> tuple[Exit, ...]:
         """Processes of the job that ended, oldest first."""
         return tuple(
-            Exit(t=time_of(event), pid=pid, rank=int_of(event, "rank"), code=int_of(event, "code"),
-                 signal=int_of(event, "signal"), expected=event.get("expected") is True)
+            Exit(
+                t=time_of(event),
+                pid=pid,
+                rank=int_of(event, "rank"),
+                code=int_of(event, "code"),
+                signal=int_of(event, "signal"),
+                expected=event.get("expected") is True,
+            )
             for event in self.of("worker.exit")
             if (pid := int_of(event, "pid")) is not None
         )
@@ -171,8 +185,9 @@ class History:
         Args:
             ignore: ids of faults that are known to cause no recovery (a short delay, say).
         """
-        fired = [fault for fault in self.faults.values()
-                 if fault.fired_t is not None and fault.id not in ignore]
+        fired = [
+            fault for fault in self.faults.values() if fault.fired_t is not None and fault.id not in ignore
+        ]
         fired.sort(key=lambda fault: fault.fired_t or 0.0)
         if self.has("recovery.done") or self.has("generation.open"):
             return reported_recoveries(self.of("recovery.done"), self._commits, fired)
@@ -181,8 +196,11 @@ class History:
 
 def _members(event: Event) -> tuple[tuple[int, int | None], ...]:
     """The (rank, pid) pairs of a ``generation.open``."""
-    pairs = ((int_of(item, "rank"), int_of(item, "pid"))
-             for item in list_of(event, "members") if isinstance(item, dict))
+    pairs = (
+        (int_of(item, "rank"), int_of(item, "pid"))
+        for item in list_of(event, "members")
+        if isinstance(item, dict)
+    )
     return tuple((rank, pid) for rank, pid in pairs if rank is not None)
 
 
@@ -191,6 +209,14 @@ def _formed(event: Event, number: int) -> tuple[Formed, ...]:
     rank = int_of(event, "rank")
     if rank is None:
         return ()
-    return (Formed(t=time_of(event), generation=number, rank=rank, pid=int_of(event, "pid"),
-                   fds=int_of(event, "fds"), threads=int_of(event, "threads"),
-                   rss_bytes=int_of(event, "rss_bytes")),)
+    return (
+        Formed(
+            t=time_of(event),
+            generation=number,
+            rank=rank,
+            pid=int_of(event, "pid"),
+            fds=int_of(event, "fds"),
+            threads=int_of(event, "threads"),
+            rss_bytes=int_of(event, "rss_bytes"),
+        ),
+    )

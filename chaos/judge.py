@@ -86,11 +86,17 @@ def judge(
     scene = _scene(scenario)
     recoveries = history.recoveries(ignore=scene.silent_faults) if scene else history.recoveries()
     return ScenarioVerdict(
-        name=text_of(scenario, "name") or "?", seed=int_of(scenario, "seed"), verdict=verdict,
-        expected=str(expectation), as_expected=expectation.met(verdict, findings),
-        reason=error or _reason(verdict, findings, expectation), findings=findings,
+        name=text_of(scenario, "name") or "?",
+        seed=int_of(scenario, "seed"),
+        verdict=verdict,
+        expected=str(expectation),
+        as_expected=expectation.met(verdict, findings),
+        reason=error or _reason(verdict, findings, expectation),
+        findings=findings,
         faults=tuple(_outcome(planned, history, recoveries) for planned in (scene.faults if scene else ())),
-        recoveries=recoveries, step_s=_step_s(history), wall_s=_wall_s(history),
+        recoveries=recoveries,
+        step_s=_step_s(history),
+        wall_s=_wall_s(history),
     )
 
 
@@ -109,8 +115,11 @@ class Expectation:
         if isinstance(stated, str):
             return cls(Verdict(stated))
         stated = map_of(scenario, "expect")
-        return cls(Verdict(text_of(stated, "verdict") or Verdict.PASS), text_of(stated, "invariant"),
-                   frozenset(str(name) for name in list_of(stated, "also")))
+        return cls(
+            Verdict(text_of(stated, "verdict") or Verdict.PASS),
+            text_of(stated, "invariant"),
+            frozenset(str(name) for name in list_of(stated, "also")),
+        )
 
     def met(self, verdict: Verdict, findings: Iterable[Finding]) -> bool:
         """Whether the verdict is the stated one, by the stated invariant and no other."""
@@ -179,13 +188,18 @@ def _outcome(planned: PlannedFault, history: History, recoveries: Sequence[Recov
     trail = history.faults.get(planned.id)
     recover_s = next((r.measured_s for r in recoveries if planned.id in r.faults), None)
     return FaultOutcome(
-        id=planned.id, name=planned.name, where=planned.where, when=planned.when,
+        id=planned.id,
+        name=planned.name,
+        where=planned.where,
+        when=planned.when,
         fired=trail is not None and trail.fired_t is not None,
         verified=trail is not None and trail.verified_t is not None,
         undone=trail is not None and trail.undone_t is not None,
         undo_verified=trail is not None and trail.undo_verified_t is not None,
         evidence={**trail.evidence, **({"failed": trail.failed} if trail.failed else {})} if trail else {},
-        rank=trail.rank if trail else None, step=trail.step if trail else None, recover_s=recover_s,
+        rank=trail.rank if trail else None,
+        step=trail.step if trail else None,
+        recover_s=recover_s,
     )
 
 
@@ -193,7 +207,8 @@ def _step_s(history: History) -> float | None:
     """Median time between a process's consecutive commits in one generation."""
     gaps = [
         after.t - before.t
-        for rank in history.ranks for before, after in pairwise(history.commits(rank))
+        for rank in history.ranks
+        for before, after in pairwise(history.commits(rank))
         if (before.pid, before.generation, before.step + 1) == (after.pid, after.generation, after.step)
     ]
     return median(gaps) if gaps else None

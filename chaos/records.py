@@ -74,8 +74,11 @@ class Commit:
     @property
     def where(self) -> str:
         """The commit's address for a message: ``step 12 rank 2 (generation 3, pid 41)``."""
-        known = [f"{name} {value}" for name, value in (("generation", self.generation), ("pid", self.pid))
-                 if value is not None]
+        known = [
+            f"{name} {value}"
+            for name, value in (("generation", self.generation), ("pid", self.pid))
+            if value is not None
+        ]
         return f"step {self.step} rank {self.rank}" + (f" ({', '.join(known)})" if known else "")
 
     @classmethod
@@ -86,10 +89,18 @@ class Commit:
             return None
         parts = {name: str(value) for name, value in map_of(event, "parts").items()}
         return cls(
-            t=time_of(event), rank=rank, step=step, pid=int_of(event, "pid"),
-            generation=int_of(event, "generation"), adopted=event.get("adopted") is True,
-            again=event.get("again") is True, digest=text_of(event, "digest"), parts=parts,
-            rng=text_of(event, "rng"), notes=map_of(event, "notes"), loss=float_of(event, "loss"),
+            t=time_of(event),
+            rank=rank,
+            step=step,
+            pid=int_of(event, "pid"),
+            generation=int_of(event, "generation"),
+            adopted=event.get("adopted") is True,
+            again=event.get("again") is True,
+            digest=text_of(event, "digest"),
+            parts=parts,
+            rng=text_of(event, "rng"),
+            notes=map_of(event, "notes"),
+            loss=float_of(event, "loss"),
         )
 
 

@@ -47,21 +47,32 @@ def reported_recoveries(
     result = []
     for position, recovery in enumerate(found):
         answered = [fault for fault in fired if owners.get(fault.id) == position]
-        result.append(replace(recovery, faults=tuple(fault.id for fault in answered),
-                              measured_s=_measured(recovery, answered, commits)))
+        result.append(
+            replace(
+                recovery,
+                faults=tuple(fault.id for fault in answered),
+                measured_s=_measured(recovery, answered, commits),
+            )
+        )
     return tuple(result)
 
 
 def _reported(event: Event) -> Recovery:
     causes = tuple(
         Cause(rank=int_of(item, "rank"), kind=text_of(item, "kind"), detail=text_of(item, "detail") or "")
-        for item in list_of(event, "causes") if isinstance(item, dict)
+        for item in list_of(event, "causes")
+        if isinstance(item, dict)
     )
     return Recovery(
-        t=time_of(event), generation=int_of(event, "generation"), causes=causes,
-        detect_s=float_of(event, "detect_s"), fence_s=float_of(event, "fence_s"),
-        regroup_s=float_of(event, "regroup_s"), transfer_s=float_of(event, "transfer_s"),
-        resume_s=float_of(event, "resume_s"), total_s=float_of(event, "total_s"),
+        t=time_of(event),
+        generation=int_of(event, "generation"),
+        causes=causes,
+        detect_s=float_of(event, "detect_s"),
+        fence_s=float_of(event, "fence_s"),
+        regroup_s=float_of(event, "regroup_s"),
+        transfer_s=float_of(event, "transfer_s"),
+        resume_s=float_of(event, "resume_s"),
+        total_s=float_of(event, "total_s"),
         bytes=int_of(event, "bytes"),
     )
 
@@ -101,8 +112,12 @@ def _measured(recovery: Recovery, answered: Sequence[FaultTrail], commits: Seque
         return None
     start_t = min(fault.fired_t for fault in answered if fault.fired_t is not None)
     for commit in commits:
-        if (not commit.adopted and commit.t >= start_t and commit.generation is not None
-                and commit.generation >= recovery.generation):
+        if (
+            not commit.adopted
+            and commit.t >= start_t
+            and commit.generation is not None
+            and commit.generation >= recovery.generation
+        ):
             return commit.t - start_t
     return None
 
@@ -124,8 +139,9 @@ def _attempts(workers: Sequence[Worker], commits: Sequence[Commit]) -> list[_Att
     seen = [(worker.t, worker.rank, worker.pid) for worker in workers]
     seen += [(commit.t, commit.rank, commit.pid) for commit in commits if commit.pid is not None]
     attempts: list[_Attempt] = []
-    for t, rank, pid in sorted(((t, r, p) for t, r, p in seen if r is not None and p is not None),
-                               key=lambda item: item[0]):
+    for t, rank, pid in sorted(
+        ((t, r, p) for t, r, p in seen if r is not None and p is not None), key=lambda item: item[0]
+    ):
         if not attempts:
             attempts.append(_Attempt(t))
         current = attempts[-1]
@@ -153,19 +169,29 @@ def derived_recoveries(
         since_t = old.t if number > 1 else float("-inf")
         answered = [fault for fault in fired if since_t < (fault.fired_t or 0.0) <= new.t]
         start_t = min((fault.fired_t or 0.0 for fault in answered), default=None)
-        passed = next((commit for commit in commits
-                       if commit.pid in new.pids and commit.step > _highest(commits, new)), None)
+        passed = next(
+            (commit for commit in commits if commit.pid in new.pids and commit.step > _highest(commits, new)),
+            None,
+        )
         total_s = passed.t - start_t if passed is not None and start_t is not None else None
-        result.append(Recovery(
-            t=passed.t if passed is not None else new.t,
-            causes=tuple(Cause(rank=fault.rank, kind=None, detail=fault.name or "") for fault in answered),
-            detect_s=new.t - start_t if start_t is not None else None,
-            total_s=total_s, measured_s=total_s, faults=tuple(fault.id for fault in answered), derived=True,
-        ))
+        result.append(
+            Recovery(
+                t=passed.t if passed is not None else new.t,
+                causes=tuple(
+                    Cause(rank=fault.rank, kind=None, detail=fault.name or "") for fault in answered
+                ),
+                detect_s=new.t - start_t if start_t is not None else None,
+                total_s=total_s,
+                measured_s=total_s,
+                faults=tuple(fault.id for fault in answered),
+                derived=True,
+            )
+        )
     return tuple(result)
 
 
 def _highest(commits: Sequence[Commit], new: _Attempt) -> int:
     """The highest step committed by the job before this life; -1 if none."""
-    return max((commit.step for commit in commits if commit.t <= new.t and commit.pid not in new.pids),
-               default=-1)
+    return max(
+        (commit.step for commit in commits if commit.t <= new.t and commit.pid not in new.pids), default=-1
+    )

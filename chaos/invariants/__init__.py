@@ -32,23 +32,25 @@ from chaos.invariants.state_equals_twin import state_equals_twin
 __all__ = ["Finding", "Invariant", "Verdict", "catalogue"]
 
 # In the order in which evidence is shown: what was lost first, how it came about later.
-catalogue: dict[str, Invariant] = catalogue_of([
-    state_equals_twin,
-    replicas_agree,
-    committed_step_is_monotone_and_gap_free,
-    recommitted_only_by_successor_with_equal_digest,
-    adopted_state_was_held_by_a_member,
-    every_sample_exactly_once,
-    rng_continues_per_logical_rank,
-    failed_collective_output_unused,
-    one_owner_per_rank_and_generation,
-    members_agree_on_membership,
-    healthy_ranks_keep_their_process,
-    one_recovery_per_fault,
-    right_rank_and_kind_named,
-    recovered_within_bounds,
-    progress_after_heal,
-    exit_code_is_honest,
-    nothing_left_over,
-    faults_took_effect,
-])
+catalogue: dict[str, Invariant] = catalogue_of(
+    [
+        state_equals_twin,
+        replicas_agree,
+        committed_step_is_monotone_and_gap_free,
+        recommitted_only_by_successor_with_equal_digest,
+        adopted_state_was_held_by_a_member,
+        every_sample_exactly_once,
+        rng_continues_per_logical_rank,
+        failed_collective_output_unused,
+        one_owner_per_rank_and_generation,
+        members_agree_on_membership,
+        healthy_ranks_keep_their_process,
+        one_recovery_per_fault,
+        right_rank_and_kind_named,
+        recovered_within_bounds,
+        progress_after_heal,
+        exit_code_is_honest,
+        nothing_left_over,
+        faults_took_effect,
+    ]
+)

@@ -13,9 +13,7 @@ from chaos.records import Commit, Event, int_of, text_of, time_of
 
 
 @invariant(needs=["step.commit", "generation.open"], sources=["I-SOURCE", "I-XFER", "I-FALLBACK"])
-def adopted_state_was_held_by_a_member(
-    history: History, reference: History | None, scene: Scene
-) -> Finding:
+def adopted_state_was_held_by_a_member(history: History, reference: History | None, scene: Scene) -> Finding:
     """Each adopted commit equals an earlier commit of that step by a member of the same generation.
 
     And each received state has the digest that a sender of that generation and version announced; a
@@ -41,8 +39,11 @@ def _judge_adoption(history: History, commit: Commit, offences: Offences) -> int
     """Add the offence of one adopted commit, if any. Returns 1 if digests are missing."""
     generation = history.generations.get(commit.generation or 0)
     members = {pid for _, pid in generation.members} if generation else set()
-    holders = [other for other in history.commits_by_step[commit.step]
-               if other.t <= commit.t and other.pid != commit.pid and other.pid in members]
+    holders = [
+        other
+        for other in history.commits_by_step[commit.step]
+        if other.t <= commit.t and other.pid != commit.pid and other.pid in members
+    ]
     if not holders:
         offences.add(f"{commit.where}: adopted, but no other member had committed it")
         return 0
@@ -50,8 +51,10 @@ def _judge_adoption(history: History, commit: Commit, offences: Offences) -> int
     if not digests or commit.digest is None:
         return 1
     if commit.digest not in digests:
-        offences.add(f"{commit.where}: adopted {short(commit.digest)}, members held "
-                     f"{', '.join(sorted(short(digest) for digest in digests))}")
+        offences.add(
+            f"{commit.where}: adopted {short(commit.digest)}, members held "
+            f"{', '.join(sorted(short(digest) for digest in digests))}"
+        )
     return 0
 
 
@@ -74,12 +77,20 @@ def _judge_transfers(history: History, receives: tuple[Event, ...], offences: Of
 def _committed_on_it(history: History, event: Event) -> bool:
     """Whether the receiver committed in that generation before a verified transfer came."""
     rank, generation = int_of(event, "rank"), int_of(event, "generation")
-    commit = next((commit for commit in history.commits(-1 if rank is None else rank)
-                   if commit.t >= time_of(event) and commit.generation == generation), None)
+    commit = next(
+        (
+            commit
+            for commit in history.commits(-1 if rank is None else rank)
+            if commit.t >= time_of(event) and commit.generation == generation
+        ),
+        None,
+    )
     if commit is None:
         return False
     return not any(
-        other.get("verified") is True and int_of(other, "rank") == rank
-        and int_of(other, "generation") == generation and time_of(event) <= time_of(other) <= commit.t
+        other.get("verified") is True
+        and int_of(other, "rank") == rank
+        and int_of(other, "generation") == generation
+        and time_of(event) <= time_of(other) <= commit.t
         for other in history.of("state.receive")
     )

@@ -64,6 +64,9 @@ def _newest_held_by_others(history: History, commit: Commit) -> int:
     """The highest step that another member of the commit's generation had committed by then; -1 if none."""
     generation = history.generations.get(commit.generation or 0)
     members = {pid for _, pid in generation.members} if generation else None
-    return max((other.step for other in history.commits()
-                if other.t <= commit.t and other.pid != commit.pid and (members is None or other.pid in members)),
-               default=-1)
+    held_by_others = [
+        other.step
+        for other in history.commits()
+        if other.t <= commit.t and other.pid != commit.pid and (members is None or other.pid in members)
+    ]
+    return max(held_by_others, default=-1)

@@ -32,8 +32,10 @@ def every_sample_exactly_once(history: History, reference: History | None, scene
     for (step, rank), samples in sorted(used.items()):
         expected = right.get((step, rank))
         if expected is not None and samples != expected:
-            offences.add(f"step {step} rank {rank}: samples {_show(samples)}, twin {_show(expected)}",
-                         weight=sum((Counter(samples) - Counter(expected)).values()))
+            offences.add(
+                f"step {step} rank {rank}: samples {_show(samples)}, twin {_show(expected)}",
+                weight=sum((Counter(samples) - Counter(expected)).values()),
+            )
     _judge_multisets(used, right, offences)
     if offences:
         return offences.finding()
@@ -62,8 +64,10 @@ def _samples(history: History, offences: Offences) -> tuple[Samples, set[tuple[i
             continue
         samples = [str(sample) for sample in noted]
         if found.setdefault(address, samples) != samples:
-            offences.add(f"{commit.where}: committed again with samples {_show(samples)}, "
-                         f"was {_show(found[address])}", weight=len(samples))
+            offences.add(
+                f"{commit.where}: committed again with samples {_show(samples)}, was {_show(found[address])}",
+                weight=len(samples),
+            )
     return found, adopted
 
 
@@ -77,8 +81,11 @@ def _judge_multisets(used: Samples, right: Samples, offences: Offences) -> None:
         wanted = Counter(sample for rank in ranks for sample in right[step, rank])
         extra, missing = got - wanted, wanted - got
         if extra or missing:
-            offences.add(f"step {step}, all ranks: {sum(extra.values())} samples too often, "
-                         f"{sum(missing.values())} missing", weight=sum(extra.values()))
+            offences.add(
+                f"step {step}, all ranks: {sum(extra.values())} samples too often, "
+                f"{sum(missing.values())} missing",
+                weight=sum(extra.values()),
+            )
 
 
 def _show(samples: list[str]) -> str:

@@ -58,6 +58,8 @@ def unfinished(history: History, reference: History | None, scene: Scene) -> lis
 
 def stopped_by_tool(history: History) -> bool:
     """Whether the engine itself ended the target (time ran out, or the user stopped the run)."""
-    return any(event.get("expected") is True or event.get("timed_out") is True
-               for event in history.of("target.exit")
-               if int_of(event, "code") != 0)
+    return any(
+        event.get("expected") is True or event.get("timed_out") is True
+        for event in history.of("target.exit")
+        if int_of(event, "code") != 0
+    )

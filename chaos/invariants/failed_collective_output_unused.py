@@ -54,13 +54,20 @@ def _offences(
     if any(t <= commit.t and step == commit.step for t, step in rolled.get(here, ())):
         lines.append("committed after it was rolled back in the same generation")
     release_t = min((t for t, _ in released.get(here, ()) if t <= commit.t), default=None)
-    begin_t = max((t for t, step in begun.get(here, ()) if step == commit.step and t <= commit.t),
-                  default=None)
+    begin_t = max(
+        (t for t, step in begun.get(here, ()) if step == commit.step and t <= commit.t), default=None
+    )
     if release_t is not None and begin_t is not None and begin_t > release_t:
         lines.append(f"begun {begin_t - release_t:.3f} s after the generation's group was released")
-    newer = [generation for (pid, generation), moments in entered.items()
-             if pid == commit.pid and generation is not None and commit.generation is not None
-             and generation > commit.generation and moments[0][0] < commit.t]
+    newer = [
+        generation
+        for (pid, generation), moments in entered.items()
+        if pid == commit.pid
+        and generation is not None
+        and commit.generation is not None
+        and generation > commit.generation
+        and moments[0][0] < commit.t
+    ]
     if newer:
         lines.append(f"committed after the process entered generation {min(newer)}")
     return lines

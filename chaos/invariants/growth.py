@@ -33,7 +33,7 @@ def growth(series: Iterable[Sequence[tuple[int, float]]]) -> Growth:
     for points in series:
         kept = points if len(points) <= MAX_POINTS else points[:: len(points) // MAX_POINTS + 1]
         for i, (start, low) in enumerate(kept):
-            for end, high in kept[i + 1:]:
+            for end, high in kept[i + 1 :]:
                 if end > start:
                     slopes.append(((high - low) / (end - start), end - start))
                     span = max(span, end - start)

@@ -13,10 +13,22 @@ Body = Callable[[History, History | None, Scene], Finding]
 
 # Events that only a target with our kind of runtime writes. A target that can't show them is not to
 # blame for their absence.
-RUNTIME_EVENTS = frozenset({
-    "job.start", "job.end", "generation.open", "generation.formed", "group.release", "fence", "step.begin",
-    "step.rollback", "state.send", "state.receive", "recovery.detect", "recovery.done",
-})
+RUNTIME_EVENTS = frozenset(
+    {
+        "job.start",
+        "job.end",
+        "generation.open",
+        "generation.formed",
+        "group.release",
+        "fence",
+        "step.begin",
+        "step.rollback",
+        "state.send",
+        "state.receive",
+        "recovery.detect",
+        "recovery.done",
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +73,18 @@ def invariant(
     *, needs: Iterable[str] = (), needs_twin: bool = False, sources: Iterable[str] = ()
 ) -> Callable[[Body], Invariant]:
     """Declare a function as an invariant of the function's name."""
+
     def wrap(body: Body) -> Invariant:
         summary = (body.__doc__ or "").strip().splitlines()[0] if body.__doc__ else ""
-        return Invariant(name=body.__name__, summary=summary, needs=tuple(needs), needs_twin=needs_twin,
-                         sources=tuple(sources), body=body)
+        return Invariant(
+            name=body.__name__,
+            summary=summary,
+            needs=tuple(needs),
+            needs_twin=needs_twin,
+            sources=tuple(sources),
+            body=body,
+        )
+
     return wrap
 
 

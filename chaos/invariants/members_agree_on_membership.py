@@ -52,8 +52,9 @@ def _offences(generation: Generation, commits: bool, world: int | None) -> list[
         if formed.rank not in invited:
             lines.append(f"rank {formed.rank} (pid {formed.pid}) entered without an invitation")
         elif formed.pid is not None and invited[formed.rank] not in (None, formed.pid):
-            lines.append(f"rank {formed.rank} was entered by pid {formed.pid}, "
-                         f"invited was pid {invited[formed.rank]}")
+            lines.append(
+                f"rank {formed.rank} was entered by pid {formed.pid}, invited was pid {invited[formed.rank]}"
+            )
     if commits and generation.formed:
         absent = sorted(set(invited) - {formed.rank for formed in generation.formed})
         if absent:

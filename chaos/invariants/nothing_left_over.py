@@ -58,19 +58,27 @@ def nothing_left_over(history: History, reference: History | None, scene: Scene)
 
 def _judge_growth(history: History, limit: Limit, offences: Offences) -> int:
     """Judge one figure. Returns the number of generations over which it was seen."""
-    points = [(formed.pid, formed.generation, float(value))
-              for generation in history.generations.values() for formed in generation.formed
-              if formed.pid is not None and (value := getattr(formed, limit.name)) is not None]
+    points = [
+        (formed.pid, formed.generation, float(value))
+        for generation in history.generations.values()
+        for formed in generation.formed
+        if formed.pid is not None and (value := getattr(formed, limit.name)) is not None
+    ]
     lives = by_process(points)
     within = growth(points[WARM_UP:] for points in lives.values())
     # The job's first members were not made from a template that had served anyone yet.
     births = sorted(points[0] for points in lives.values())
     between = growth([[point for point in births if point[0] > births[0][0]]]) if births else growth([])
     for label, found in (("a process", within), ("each new process", between)):
-        if (found.span >= MIN_SPAN and found.slope > limit.per_generation
-                and found.slope * found.span >= limit.altogether):
-            offences.add(f"{limit.name} of {label} grow by {found.slope:.4g} per generation "
-                         f"over {found.span} generations")
+        if (
+            found.span >= MIN_SPAN
+            and found.slope > limit.per_generation
+            and found.slope * found.span >= limit.altogether
+        ):
+            offences.add(
+                f"{limit.name} of {label} grow by {found.slope:.4g} per generation "
+                f"over {found.span} generations"
+            )
     return max(within.span, between.span)
 
 

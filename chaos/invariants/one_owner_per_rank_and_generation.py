@@ -25,8 +25,12 @@ def one_owner_per_rank_and_generation(history: History, reference: History | Non
         pid = int_of(event, "pid")
         if pid is not None:
             fenced.setdefault(pid, time_of(event))
-    invited = {(rank, number): pid for number, generation in history.generations.items()
-               for rank, pid in generation.members if pid is not None}
+    invited = {
+        (rank, number): pid
+        for number, generation in history.generations.items()
+        for rank, pid in generation.members
+        if pid is not None
+    }
     owners: dict[tuple[int, int], int] = dict(invited)
     reported: set[tuple[int, int, int]] = set()
     count: dict[tuple[int, int], int] = defaultdict(int)
@@ -42,6 +46,8 @@ def one_owner_per_rank_and_generation(history: History, reference: History | Non
             offences.add(f"rank {rank} generation {generation}: pid {pid} acts, the owner is pid {owner}")
         elif pid in fenced and time_of(event) > fenced[pid] and key not in reported:
             reported.add(key)
-            offences.add(f"rank {rank} generation {generation}: pid {pid} acts "
-                         f"{time_of(event) - fenced[pid]:.3f} s after it was fenced")
+            offences.add(
+                f"rank {rank} generation {generation}: pid {pid} acts "
+                f"{time_of(event) - fenced[pid]:.3f} s after it was fenced"
+            )
     return offences.finding_or(held(f"{len(count)} (rank, generation) pairs, one owner each"))

@@ -39,7 +39,8 @@ def one_recovery_per_fault(history: History, reference: History | None, scene: S
 
 def describe(recovery: Recovery) -> str:
     """``recovery into generation 3 (rank 2 crash)``."""
-    causes = ", ".join(f"rank {cause.rank} {cause.kind or cause.detail or 'unknown'}"
-                       for cause in recovery.causes)
+    causes = ", ".join(
+        f"rank {cause.rank} {cause.kind or cause.detail or 'unknown'}" for cause in recovery.causes
+    )
     into = f" into generation {recovery.generation}" if recovery.generation is not None else ""
     return f"recovery{into} ({causes or 'no cause named'})"

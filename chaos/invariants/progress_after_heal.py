@@ -39,8 +39,10 @@ def progress_after_heal(history: History, reference: History | None, scene: Scen
     elif stopped_by_tool(history):
         silent_s = time_of(history.of("target.exit")[-1]) - own[-1].t
         if silent_s > STUCK_S:
-            offences.add(f"no commit in the last {silent_s:.1f} s before the tool stopped the target; "
-                         f"the last one was {own[-1].where}")
+            offences.add(
+                f"no commit in the last {silent_s:.1f} s before the tool stopped the target; "
+                f"the last one was {own[-1].where}"
+            )
     elif lagging:
         rank, step = lagging[0]
         offences.add(f"the job ended with rank {rank} at step {step} of {scene.steps}")
@@ -49,5 +51,7 @@ def progress_after_heal(history: History, reference: History | None, scene: Scen
 
 def _healed_t(history: History) -> float:
     """When the last fault was over, monotonic seconds; -inf if none fired."""
-    return max((fault.undone_t or fault.fired_t for fault in history.faults.values()
-                if fault.fired_t is not None), default=float("-inf"))
+    return max(
+        (fault.undone_t or fault.fired_t for fault in history.faults.values() if fault.fired_t is not None),
+        default=float("-inf"),
+    )

@@ -41,8 +41,10 @@ def recommitted_only_by_successor_with_equal_digest(
         return offences.finding()
     if bare and scene.shows_runtime_events:
         return too_thin(f"{bare} of {repeated} repeated commits carry no digest")
-    return held(f"{repeated} steps committed again, each by a successor"
-                + (f"; {bare} without a digest" if bare else ""))
+    return held(
+        f"{repeated} steps committed again, each by a successor"
+        + (f"; {bare} without a digest" if bare else "")
+    )
 
 
 def _offence(one: Commit, again: Commit) -> str | None:

@@ -28,8 +28,11 @@ def recovered_within_bounds(history: History, reference: History | None, scene: 
     """
     recoveries = [r for r in history.recoveries(ignore=scene.silent_faults) if r.faults]
     if not recoveries:
-        loud = [fault for fault in history.faults.values()
-                if fault.fired_t is not None and fault.id not in scene.silent_faults]
+        loud = [
+            fault
+            for fault in history.faults.values()
+            if fault.fired_t is not None and fault.id not in scene.silent_faults
+        ]
         return too_thin("no recovery to measure") if loud else not_applicable("nothing to recover from")
     offences = Offences()
     bare = 0
@@ -72,5 +75,7 @@ def _summary(recoveries: list[Recovery]) -> str:
     measured = [r.measured_s for r in recoveries if r.measured_s is not None]
     reported = [r.total_s for r in recoveries if r.total_s is not None]
     said = f"; reported median {median(reported):.3f} s, worst {max(reported):.3f} s" if reported else ""
-    return (f"{len(recoveries)} recoveries, fault to next commit median {median(measured):.3f} s, "
-            f"worst {max(measured):.3f} s{said}")
+    return (
+        f"{len(recoveries)} recoveries, fault to next commit median {median(measured):.3f} s, "
+        f"worst {max(measured):.3f} s{said}"
+    )

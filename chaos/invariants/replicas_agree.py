@@ -36,8 +36,11 @@ def replicas_agree(history: History, reference: History | None, scene: Scene) ->
             compared += commit.rank != first.rank
             parts = _differing(first, commit, local)
             if parts:
-                offences.add(f"step {step}: rank {commit.rank} {short(commit.digest)} differs from rank "
-                             f"{first.rank} {short(first.digest)} in {', '.join(parts)}", weight=len(parts))
+                offences.add(
+                    f"step {step}: rank {commit.rank} {short(commit.digest)} differs from rank "
+                    f"{first.rank} {short(first.digest)} in {', '.join(parts)}",
+                    weight=len(parts),
+                )
     if offences:
         return offences.finding()
     if not compared and (scene.world or 2) > 1:

@@ -23,8 +23,11 @@ def right_rank_and_kind_named(history: History, reference: History | None, scene
         return not_applicable(f"a {scene.kind} target names no causes")
     recoveries = [r for r in history.recoveries(ignore=scene.silent_faults) if r.faults]
     if not recoveries:
-        loud = [fault for fault in history.faults.values()
-                if fault.fired_t is not None and fault.id not in scene.silent_faults]
+        loud = [
+            fault
+            for fault in history.faults.values()
+            if fault.fired_t is not None and fault.id not in scene.silent_faults
+        ]
         return too_thin("no recovery was reported") if loud else not_applicable("nothing to recover from")
     offences = Offences()
     for recovery in recoveries:

@@ -69,20 +69,35 @@ class Scene:
         default_restart = "in_place" if kind in KINDS_WITH_RUNTIME_EVENTS else "whole_job"
         recoveries = int_of(scenario, "recoveries")
         # A scenario of 0 recoveries says: these faults are too small for anyone to react.
-        faults = tuple(_planned(item, quiet=recoveries == 0) for item in list_of(scenario, "faults")
-                       if isinstance(item, Mapping))
+        faults = tuple(
+            _planned(item, quiet=recoveries == 0)
+            for item in list_of(scenario, "faults")
+            if isinstance(item, Mapping)
+        )
         return cls(
-            name=text_of(scenario, "name") or "?", kind=kind,
-            restart=text_of(target, "restart") or default_restart, world=int_of(target, "world"),
-            steps=int_of(target, "steps"), faults=faults, recoveries=recoveries,
-            detect_s=float_of(bounds, "detect_s"), recover_s=float_of(bounds, "recover_s"),
-            run_s=float_of(bounds, "run_s"), exit_code=int_of(map_of(scenario, "expect"), "exit_code"),
+            name=text_of(scenario, "name") or "?",
+            kind=kind,
+            restart=text_of(target, "restart") or default_restart,
+            world=int_of(target, "world"),
+            steps=int_of(target, "steps"),
+            faults=faults,
+            recoveries=recoveries,
+            detect_s=float_of(bounds, "detect_s"),
+            recover_s=float_of(bounds, "recover_s"),
+            run_s=float_of(bounds, "run_s"),
+            exit_code=int_of(map_of(scenario, "expect"), "exit_code"),
         )
 
 
 def _planned(item: Mapping[str, object], quiet: bool) -> PlannedFault:
     name = text_of(item, "name") or text_of(item, "fault") or "?"
     kinds, any_rank = expected_kinds(item, name)
-    return PlannedFault(id=text_of(item, "id") or "?", name=name, where=map_of(item, "where"),
-                        when=map_of(item, "when"), kinds=frozenset() if quiet else kinds, any_rank=any_rank,
-                        needs_undo=needs_undo(item, name))
+    return PlannedFault(
+        id=text_of(item, "id") or "?",
+        name=name,
+        where=map_of(item, "where"),
+        when=map_of(item, "when"),
+        kinds=frozenset() if quiet else kinds,
+        any_rank=any_rank,
+        needs_undo=needs_undo(item, name),
+    )

@@ -19,12 +19,18 @@ class Seat:
 
 def seats(history: History) -> list[Seat]:
     """Every sighting of a process on a rank (invitations, starts, commits), oldest first."""
-    found = [Seat(generation.t or 0.0, rank, pid) for generation in history.generations.values()
-             for rank, pid in generation.members if pid is not None]
-    found += [Seat(worker.t, worker.rank, worker.pid) for worker in history.workers
-              if worker.rank is not None]
-    found += [Seat(commit.t, commit.rank, commit.pid) for commit in history.commits()
-              if commit.pid is not None]
+    found = [
+        Seat(generation.t or 0.0, rank, pid)
+        for generation in history.generations.values()
+        for rank, pid in generation.members
+        if pid is not None
+    ]
+    found += [
+        Seat(worker.t, worker.rank, worker.pid) for worker in history.workers if worker.rank is not None
+    ]
+    found += [
+        Seat(commit.t, commit.rank, commit.pid) for commit in history.commits() if commit.pid is not None
+    ]
     return sorted(found, key=lambda seat: seat.t)
 
 

@@ -57,8 +57,9 @@ def _differing_parts(commit: Commit, right: Commit) -> list[str]:
 def _describe(commit: Commit, right: Commit, parts: list[str]) -> str:
     if not parts:
         return f"state {short(commit.digest)} differs from the twin's {short(right.digest)}"
-    shown = ", ".join(f"{name} {short(commit.parts.get(name))} (twin {short(right.parts.get(name))})"
-                      for name in parts)
+    shown = ", ".join(
+        f"{name} {short(commit.parts.get(name))} (twin {short(right.parts.get(name))})" for name in parts
+    )
     return f"differs from the twin in {shown}"
 
 

@@ -100,12 +100,19 @@ def _fault(fault: FaultOutcome) -> dict[str, object]:
 
 
 def _recovery(recovery: Recovery) -> dict[str, object]:
-    durations = {f"{name}_s": _rounded(getattr(recovery, f"{name}_s"))
-                 for name in ("detect", "fence", "regroup", "transfer", "resume", "total", "measured")}
+    durations = {
+        f"{name}_s": _rounded(getattr(recovery, f"{name}_s"))
+        for name in ("detect", "fence", "regroup", "transfer", "resume", "total", "measured")
+    }
     return {
-        "cause": recovery.cause, "rank": recovery.rank,
-        "causes": [asdict(cause) for cause in recovery.causes], "faults": list(recovery.faults),
-        "generation": recovery.generation, "bytes": recovery.bytes, "derived": recovery.derived, **durations,
+        "cause": recovery.cause,
+        "rank": recovery.rank,
+        "causes": [asdict(cause) for cause in recovery.causes],
+        "faults": list(recovery.faults),
+        "generation": recovery.generation,
+        "bytes": recovery.bytes,
+        "derived": recovery.derived,
+        **durations,
     }
 
 

@@ -20,8 +20,12 @@ def junit(report: dict[str, object]) -> JUnitXml:
     """
     data = Report.model_validate(report)
     suite = TestSuite(data.suite)
-    for name, value in (("seed", data.seed), ("plan_hash", data.plan_hash), ("replay", data.replay),
-                        ("exit_code", data.exit_code)):
+    for name, value in (
+        ("seed", data.seed),
+        ("plan_hash", data.plan_hash),
+        ("replay", data.replay),
+        ("exit_code", data.exit_code),
+    ):
         suite.add_property(name, str(value))
     suite.add_testcases([_case(data.suite, scenario) for scenario in data.scenarios])
     suite.time = data.wall_s
@@ -52,8 +56,11 @@ def _evidence(scenario: ScenarioReport) -> str:
         if item.verdict not in ("VIOLATED", "INCONCLUSIVE"):
             continue
         lines.append(f"{item.verdict} {item.name}: {item.detail}")
-        lines += [f"  {label}: {line}" for label, line in
-                  (("first", item.first), ("worst", item.worst), ("last", item.last)) if line]
+        lines += [
+            f"  {label}: {line}"
+            for label, line in (("first", item.first), ("worst", item.worst), ("last", item.last))
+            if line
+        ]
     return "\n".join([*lines, f"replay: {scenario.replay}"])
 
 

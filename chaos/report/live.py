@@ -49,8 +49,11 @@ class LiveView:
         self.done: list[ScenarioVerdict] = []
         self.current: Progress | None = None
         interactive = self.console.is_terminal and not self.console.is_dumb_terminal and not plain
-        self._live = Live(console=self.console, refresh_per_second=8, transient=True,
-                          get_renderable=self.render) if interactive else None
+        self._live = (
+            Live(console=self.console, refresh_per_second=8, transient=True, get_renderable=self.render)
+            if interactive
+            else None
+        )
 
     def __enter__(self) -> LiveView:
         if self._live is not None:
@@ -90,8 +93,14 @@ class LiveView:
         self.done.append(verdict)
         self.current = None
         mark = "" if verdict.as_expected else f" (expected {verdict.expected})"
-        text = Text.assemble(("  ", ""), (str(verdict.verdict), STYLES[verdict.verdict]), (mark, ""),
-                             ("  ", ""), (verdict.name, "bold"), (f"  {verdict.reason}", ""))
+        text = Text.assemble(
+            ("  ", ""),
+            (str(verdict.verdict), STYLES[verdict.verdict]),
+            (mark, ""),
+            ("  ", ""),
+            (verdict.name, "bold"),
+            (f"  {verdict.reason}", ""),
+        )
         self._print(text)
 
     def _print(self, text: Text | str) -> None:
@@ -105,8 +114,12 @@ class LiveView:
         now = self.current
         row = Table.grid(padding=(0, 1))
         bar = ProgressBar(total=now.steps or None, completed=now.step + 1, width=30)
-        row.add_row(Text(f"[{len(self.done) + 1}/{self.total}]"), Text(now.name, "bold"), bar,
-                    Text(f"step {now.step + 1}/{now.steps or '?'}  generation {now.generation}"))
+        row.add_row(
+            Text(f"[{len(self.done) + 1}/{self.total}]"),
+            Text(now.name, "bold"),
+            bar,
+            Text(f"step {now.step + 1}/{now.steps or '?'}  generation {now.generation}"),
+        )
         return Group(row, *(Text(f"    {line}", "dim") for line in now.lines[-LAST_LINES:]))
 
 
@@ -115,8 +128,9 @@ def line_of(event: Mapping[str, object]) -> str | None:
     name = text_of(event, "event") or ""
     fault = f"{event.get('fault')} {event.get('name') or ''}".strip()
     if name in ("fault.fired", "fault.verified", "fault.undone", "fault.failed"):
-        place = "".join(f" {key} {event[key]}" for key in ("rank", "step", "phase")
-                        if event.get(key) is not None)
+        place = "".join(
+            f" {key} {event[key]}" for key in ("rank", "step", "phase") if event.get(key) is not None
+        )
         return f"{name.removeprefix('fault.')} {fault}{place}"
     if name == "recovery.detect":
         return f"detected rank {event.get('rank')} {event.get('kind')}"

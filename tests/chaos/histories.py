@@ -22,13 +22,19 @@ def digest_at(step: int) -> str:
 
 
 def parts_at(step: int) -> dict[str, str]:
-    return {part: f"{part[:3]}{step:05d}" for part in ("model", "buffers", "optimizer", "scheduler", "scaler")}
+    return {
+        part: f"{part[:3]}{step:05d}" for part in ("model", "buffers", "optimizer", "scheduler", "scaler")
+    }
 
 
 def results_of(rank: int, step: int) -> dict[str, Any]:
     """What a rank reports with its own commit of a step."""
-    return {"digest": digest_at(step), "parts": parts_at(step), "rng": f"rng{rank}{step:06d}",
-            "notes": {"samples": [100 * step + 2 * rank, 100 * step + 2 * rank + 1]}}
+    return {
+        "digest": digest_at(step),
+        "parts": parts_at(step),
+        "rng": f"rng{rank}{step:06d}",
+        "notes": {"samples": [100 * step + 2 * rank, 100 * step + 2 * rank + 1]},
+    }
 
 
 class Job:
@@ -79,16 +85,41 @@ class Job:
     def fault(self, name: str, rank: int, undone: bool = False, expects: str | None = "crash") -> str:
         """A fault with complete evidence. Returns its id."""
         fault_id = f"f{len(self.faults) + 1}"
-        self.faults.append({"id": fault_id, "name": name, "where": {"rank": rank}, "when": {"step": self.step},
-                            "params": {}, "duration_s": None, "expects": expects, "has_undo": undone})
-        address = {"fault": fault_id, "name": name, "rank": rank, "pid": self.pids[rank], "step": self.step,
-                   "phase": "backward", "generation": self.generation}
-        for stage in ("armed", "reached", "fired", "verified") + (("undone", "undo_verified") if undone else ()):
+        self.faults.append(
+            {
+                "id": fault_id,
+                "name": name,
+                "where": {"rank": rank},
+                "when": {"step": self.step},
+                "params": {},
+                "duration_s": None,
+                "expects": expects,
+                "has_undo": undone,
+            }
+        )
+        address = {
+            "fault": fault_id,
+            "name": name,
+            "rank": rank,
+            "pid": self.pids[rank],
+            "step": self.step,
+            "phase": "backward",
+            "generation": self.generation,
+        }
+        for stage in ("armed", "reached", "fired", "verified") + (
+            ("undone", "undo_verified") if undone else ()
+        ):
             self.emit(f"fault.{stage}", source="engine", **address, evidence={"what": stage, "proven": True})
         return fault_id
 
-    def kill(self, *ranks: int, ahead: Iterable[int] = (), during: int | None = None, name: str = "process.kill",
-             kind: str = "crash") -> Job:
+    def kill(
+        self,
+        *ranks: int,
+        ahead: Iterable[int] = (),
+        during: int | None = None,
+        name: str = "process.kill",
+        kind: str = "crash",
+    ) -> Job:
         """Kill ranks in the current step and recover.
 
         Args:
@@ -105,8 +136,14 @@ class Job:
         survivors = [rank for rank in range(self.world) if rank not in ranks]
         for rank in survivors:
             if rank not in ahead:
-                self.emit("step.rollback", rank=rank, pid=self.pids[rank], generation=self.generation,
-                          step=self.step, reason="peer lost")
+                self.emit(
+                    "step.rollback",
+                    rank=rank,
+                    pid=self.pids[rank],
+                    generation=self.generation,
+                    step=self.step,
+                    reason="peer lost",
+                )
         lost = list(ranks)
         self._lose(ranks, survivors, kind)
         if during is not None:
@@ -136,12 +173,28 @@ class Job:
         newest = self.step if any(rank in ahead for rank in survivors) else self.step - 1
         self._open(kind)
         for rank in holders:
-            self.emit("state.send", rank=rank, pid=self.pids[rank], generation=self.generation,
-                      version=newest + 1, bytes=10, digest=digest_at(newest))
+            self.emit(
+                "state.send",
+                rank=rank,
+                pid=self.pids[rank],
+                generation=self.generation,
+                version=newest + 1,
+                bytes=10,
+                digest=digest_at(newest),
+            )
         behind = [rank for rank in range(self.world) if rank not in holders]
         for rank in behind:
-            self.emit("state.receive", rank=rank, pid=self.pids[rank], generation=self.generation,
-                      version=newest + 1, bytes=10, digest=digest_at(newest), sources=holders, verified=True)
+            self.emit(
+                "state.receive",
+                rank=rank,
+                pid=self.pids[rank],
+                generation=self.generation,
+                version=newest + 1,
+                bytes=10,
+                digest=digest_at(newest),
+                sources=holders,
+                verified=True,
+            )
         self._form()
         self.wait(sum(PHASES_S.values()))
         if newest >= 0:
@@ -149,16 +202,25 @@ class Job:
                 self._commit(rank, step=newest, adopted=True)
         self.step = newest + 1
         self.steps(1)
-        self.emit("recovery.done", generation=self.generation, total_s=sum(PHASES_S.values()), bytes=10,
-                  causes=[{"rank": rank, "kind": kind, "detail": ""} for rank in lost],
-                  **{f"{phase}_s": value for phase, value in PHASES_S.items()})
+        phases: dict[str, Any] = {f"{phase}_s": value for phase, value in PHASES_S.items()}
+        causes = [{"rank": rank, "kind": kind, "detail": ""} for rank in lost]
+        self.emit(
+            "recovery.done",
+            generation=self.generation,
+            total_s=sum(PHASES_S.values()),
+            bytes=10,
+            causes=causes,
+            **phases,
+        )
 
     # -- single events
 
     def _start(self, rank: int) -> None:
         self.pids[rank] = self.next_pid
         self.next_pid += 1
-        self.emit("worker.start", pid=self.pids[rank], start_ticks=self.pids[rank] * 10, role="member", rank=rank)
+        self.emit(
+            "worker.start", pid=self.pids[rank], start_ticks=self.pids[rank] * 10, role="member", rank=rank
+        )
 
     def _open(self, cause: str) -> None:
         members = [{"rank": rank, "pid": self.pids[rank]} for rank in range(self.world)]
@@ -166,27 +228,52 @@ class Job:
 
     def _form(self) -> None:
         for rank in range(self.world):
-            self.emit("generation.formed", rank=rank, pid=self.pids[rank], generation=self.generation,
-                      fds=20, threads=5, rss_bytes=300_000_000)
+            self.emit(
+                "generation.formed",
+                rank=rank,
+                pid=self.pids[rank],
+                generation=self.generation,
+                fds=20,
+                threads=5,
+                rss_bytes=300_000_000,
+            )
 
     def _begin(self) -> None:
         for rank in range(self.world):
-            self.emit("step.begin", rank=rank, pid=self.pids[rank], generation=self.generation, step=self.step)
+            self.emit(
+                "step.begin", rank=rank, pid=self.pids[rank], generation=self.generation, step=self.step
+            )
 
     def _commit(self, rank: int, step: int | None = None, adopted: bool = False) -> None:
         step = self.step if step is None else step
-        seen = any(e["event"] == "step.commit" and (e["rank"], e["step"]) == (rank, step) for e in self.events)
+        seen = any(
+            e["event"] == "step.commit" and (e["rank"], e["step"]) == (rank, step) for e in self.events
+        )
         results = {"digest": digest_at(step), "parts": parts_at(step)} if adopted else results_of(rank, step)
-        self.emit("step.commit", rank=rank, pid=self.pids[rank], generation=self.generation, step=step,
-                  adopted=adopted, again=seen, **results)
+        self.emit(
+            "step.commit",
+            rank=rank,
+            pid=self.pids[rank],
+            generation=self.generation,
+            step=step,
+            adopted=adopted,
+            again=seen,
+            **results,
+        )
 
     # -- what a test hands to the judge
 
     def scenario(self, **more: Any) -> dict[str, Any]:
-        return {"name": "one", "seed": 1, "faults": self.faults,
-                "target": {"kind": "recovery", "world": self.world, "steps": self.step},
-                "bounds": {"detect_s": 0.5, "recover_s": 2.0, "run_s": 60.0},
-                "expect": {"verdict": "PASS", "invariant": None}, "recoveries": None, **more}
+        return {
+            "name": "one",
+            "seed": 1,
+            "faults": self.faults,
+            "target": {"kind": "recovery", "world": self.world, "steps": self.step},
+            "bounds": {"detect_s": 0.5, "recover_s": 2.0, "run_s": 60.0},
+            "expect": {"verdict": "PASS", "invariant": None},
+            "recoveries": None,
+            **more,
+        }
 
     def twin(self) -> History:
         """The same job without faults."""
@@ -216,7 +303,9 @@ class CommandJob:
         for rank in range(self.world):
             self.pids[rank] = self.next_pid
             self.next_pid += 1
-            self.emit("worker.start", rank=rank, pid=self.pids[rank], start_ticks=self.pids[rank] * 10, argv=[])
+            self.emit(
+                "worker.start", rank=rank, pid=self.pids[rank], start_ticks=self.pids[rank] * 10, argv=[]
+            )
 
     def steps(self, count: int) -> CommandJob:
         for _ in range(count):
@@ -231,11 +320,27 @@ class CommandJob:
     def kill(self, rank: int, checkpoint: int, downtime_s: float = 5.0) -> CommandJob:
         """Kill a rank; the job starts again after step `checkpoint` and takes one step."""
         fault_id = f"f{len(self.faults) + 1}"
-        self.faults.append({"id": fault_id, "name": "process.kill", "where": {"rank": rank}, "expects": "crash",
-                            "when": {"step": self.step}, "has_undo": False})
+        self.faults.append(
+            {
+                "id": fault_id,
+                "name": "process.kill",
+                "where": {"rank": rank},
+                "expects": "crash",
+                "when": {"step": self.step},
+                "has_undo": False,
+            }
+        )
         for stage in ("armed", "fired", "verified"):
-            self.emit(f"fault.{stage}", source="engine", fault=fault_id, name="process.kill", rank=rank,
-                      pid=self.pids[rank], step=self.step, evidence={})
+            self.emit(
+                f"fault.{stage}",
+                source="engine",
+                fault=fault_id,
+                name="process.kill",
+                rank=rank,
+                pid=self.pids[rank],
+                step=self.step,
+                evidence={},
+            )
         self.t = round(self.t + downtime_s, 6)
         self._attempt()
         self.step = checkpoint + 1
@@ -247,9 +352,15 @@ class CommandJob:
         return self
 
     def scenario(self, **more: Any) -> dict[str, Any]:
-        return {"name": "torchrun", "seed": 1, "faults": self.faults, "bounds": {"recover_s": 30.0},
-                "target": {"kind": "command", "world": self.world, "steps": self.step},
-                "expect": {"verdict": "PASS"}, **more}
+        return {
+            "name": "torchrun",
+            "seed": 1,
+            "faults": self.faults,
+            "bounds": {"recover_s": 30.0},
+            "target": {"kind": "command", "world": self.world, "steps": self.step},
+            "expect": {"verdict": "PASS"},
+            **more,
+        }
 
     def twin(self) -> History:
         return History(CommandJob(self.world, self.digests).steps(self.step).finish().events)
@@ -276,7 +387,7 @@ def changed(events: Events, choice: Choice, **fields: Any) -> Events:
     """The first chosen event (there must be one) with other fields; None removes a field."""
     position = next(i for i, event in enumerate(events) if choice(event))
     new = {**events[position], **fields}
-    return [*events[:position], {k: v for k, v in new.items() if v is not None}, *events[position + 1:]]
+    return [*events[:position], {k: v for k, v in new.items() if v is not None}, *events[position + 1 :]]
 
 
 def plus(events: Events, choice: Choice, after_s: float = 0.00001, **fields: Any) -> Events:
@@ -285,8 +396,13 @@ def plus(events: Events, choice: Choice, after_s: float = 0.00001, **fields: Any
     return [*events, {**event, "t": event["t"] + after_s, **fields}]
 
 
-def verdict_of(check: Invariant, job: Job | CommandJob, events: Events | None = None,
-               reference: History | None | Literal["twin"] = "twin", **scenario: Any) -> Finding:
+def verdict_of(
+    check: Invariant,
+    job: Job | CommandJob,
+    events: Events | None = None,
+    reference: History | Literal["twin"] | None = "twin",
+    **scenario: Any,
+) -> Finding:
     """The finding of one invariant on the job, or on a broken copy of its events."""
     twin = job.twin() if reference == "twin" else reference
     return check(History(job.events if events is None else events), twin, job.scenario(**scenario))

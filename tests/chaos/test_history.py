@@ -7,7 +7,13 @@ from tests.chaos.histories import CommandJob, Job, matching, without
 
 
 def test_sorted_by_time_and_torn_lines_counted() -> None:
-    lines = [json.dumps({"t": 2.0, "event": "b"}), "", '{"t": 1.0, "event": "a"}', "[1]", '{"t": 3.0, "event": "c']
+    lines = [
+        json.dumps({"t": 2.0, "event": "b"}),
+        "",
+        '{"t": 1.0, "event": "a"}',
+        "[1]",
+        '{"t": 3.0, "event": "c',
+    ]
     history = History.parse(lines)
     assert [event["event"] for event in history.events] == ["a", "b"]
     assert history.torn == 2
@@ -44,7 +50,13 @@ def test_a_faults_victim_is_whom_fired_names() -> None:
     job.emit("fault.fired", fault="f1", rank=2, pid=102, step=5, evidence={"what": "SIGKILL"})
     job.emit("fault.fired", fault="f1", rank=1, pid=101)
     trail = job.history().faults["f1"]
-    assert (trail.name, trail.rank, trail.pid, trail.step, trail.phase) == ("process.kill", 1, 101, 5, "backward")
+    assert (trail.name, trail.rank, trail.pid, trail.step, trail.phase) == (
+        "process.kill",
+        1,
+        101,
+        5,
+        "backward",
+    )
     assert trail.evidence == {"fired": {"what": "SIGKILL"}}
     assert trail.fired_t is not None
     assert trail.verified_t is None

@@ -41,11 +41,15 @@ def test_violated_outranks_inconclusive_which_outranks_pass() -> None:
     unverified = without(healed().events, matching(event="fault.verified"))
     verdict = judged(healed(), unverified)
     assert verdict.verdict == Verdict.INCONCLUSIVE
-    assert verdict.reason == "faults_took_effect: fault f1 (process.kill) fired, but its effect was not verified"
+    assert (
+        verdict.reason == "faults_took_effect: fault f1 (process.kill) fired, but its effect was not verified"
+    )
     both = without(broken(), matching(event="fault.verified"))
     verdict = judged(healed(), both)
     assert verdict.verdict == Verdict.VIOLATED
-    assert verdict.reason.startswith("state_equals_twin: step 1 rank 2 (generation 1, pid 102): state x differs")
+    assert verdict.reason.startswith(
+        "state_equals_twin: step 1 rank 2 (generation 1, pid 102): state x differs"
+    )
 
 
 def test_a_check_that_crashes_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,14 +79,17 @@ def test_error_if_nothing_was_tested() -> None:
     assert judge(job.history(), job.twin(), job.scenario(), error="no memory").reason == "no memory"
 
 
-@pytest.mark.parametrize(("expect", "as_expected"), [
-    ("VIOLATED", True),
-    ("PASS", False),
-    ({"verdict": "VIOLATED", "invariant": "state_equals_twin"}, False),
-    ({"verdict": "VIOLATED", "invariant": "state_equals_twin", "also": ["replicas_agree"]}, True),
-    ({"verdict": "VIOLATED", "invariant": "every_sample_exactly_once"}, False),
-    ({"verdict": "INCONCLUSIVE"}, False),
-])
+@pytest.mark.parametrize(
+    ("expect", "as_expected"),
+    [
+        ("VIOLATED", True),
+        ("PASS", False),
+        ({"verdict": "VIOLATED", "invariant": "state_equals_twin"}, False),
+        ({"verdict": "VIOLATED", "invariant": "state_equals_twin", "also": ["replicas_agree"]}, True),
+        ({"verdict": "VIOLATED", "invariant": "every_sample_exactly_once"}, False),
+        ({"verdict": "INCONCLUSIVE"}, False),
+    ],
+)
 def test_a_scenario_may_expect_a_violation(expect: object, as_expected: bool) -> None:
     assert judged(healed(), broken(), expect=expect).as_expected == as_expected
 
@@ -102,18 +109,21 @@ VIOLATED, MISSED = of(Verdict.VIOLATED, False), of(Verdict.PASS, False)
 OPEN, ERROR = of(Verdict.INCONCLUSIVE, False), of(Verdict.ERROR, False)
 
 
-@pytest.mark.parametrize(("results", "flags", "code"), [
-    ([], {}, 0),
-    ([PASSED, FOUND], {}, 0),
-    ([PASSED, VIOLATED, OPEN], {}, 1),
-    ([PASSED, MISSED], {}, 1),
-    ([PASSED, OPEN], {}, 2),
-    ([PASSED, ERROR], {}, 2),
-    ([PASSED, OPEN], {"errors": True}, 70),
-    ([VIOLATED], {"errors": True}, 1),
-    ([VIOLATED], {"errors": True, "interrupted": True}, 130),
-    ([VIOLATED], {"errors": True, "interrupted": True, "leftovers": True}, 3),
-    ([PASSED], {"leftovers": True}, 3),
-])
+@pytest.mark.parametrize(
+    ("results", "flags", "code"),
+    [
+        ([], {}, 0),
+        ([PASSED, FOUND], {}, 0),
+        ([PASSED, VIOLATED, OPEN], {}, 1),
+        ([PASSED, MISSED], {}, 1),
+        ([PASSED, OPEN], {}, 2),
+        ([PASSED, ERROR], {}, 2),
+        ([PASSED, OPEN], {"errors": True}, 70),
+        ([VIOLATED], {"errors": True}, 1),
+        ([VIOLATED], {"errors": True, "interrupted": True}, 130),
+        ([VIOLATED], {"errors": True, "interrupted": True, "leftovers": True}, 3),
+        ([PASSED], {"leftovers": True}, 3),
+    ],
+)
 def test_exit_codes(results: Iterable[ScenarioVerdict], flags: dict[str, bool], code: int) -> None:
     assert exit_code(list(results), **flags) == code

@@ -100,8 +100,12 @@ def lost_commit(events: Events, pick: int) -> Events:
     """A rank leaves out a step that is neither its first nor its last and that no one redoes."""
     ranks = [event for event in events if event["event"] == "step.commit" and event["rank"] == pick % WORLD]
     victims = [e for e in ranks[1:-1] if sum(o["step"] == e["step"] for o in ranks) == 1]
-    middle = [e for e in victims if any(o["pid"] == e["pid"] and o["step"] == e["step"] - 1 for o in ranks)
-              and any(o["pid"] == e["pid"] and o["step"] == e["step"] + 1 for o in ranks)]
+    middle = [
+        e
+        for e in victims
+        if any(o["pid"] == e["pid"] and o["step"] == e["step"] - 1 for o in ranks)
+        and any(o["pid"] == e["pid"] and o["step"] == e["step"] + 1 for o in ranks)
+    ]
     return [event for event in events if not middle or event is not middle[pick % len(middle)]]
 
 

@@ -31,7 +31,9 @@ def test_another_state_than_the_members() -> None:
 def test_a_transfer_that_no_sender_announced() -> None:
     job = Job().steps(2).kill(1)
     bad = changed(job.events, matching(event="state.receive"), digest="torn")
-    assert verdict_of(rule, job, bad).first == "rank 1 in generation 2: received torn, which no sender announced"
+    assert (
+        verdict_of(rule, job, bad).first == "rank 1 in generation 2: received torn, which no sender announced"
+    )
 
 
 def test_work_on_an_unverified_transfer() -> None:

@@ -40,7 +40,7 @@ def test_an_empty_history_never_passes(name: str) -> None:
 def test_events_with_missing_or_wrong_fields_crash_nothing(name: str) -> None:
     job = Job().steps(1).kill(1).finish()
     hollow = [{"t": event["t"], "event": event["event"]} for event in job.events]
-    wrong = [{**{key: "x" for key in event}, "event": event["event"]} for event in job.events]
+    wrong = [{**dict.fromkeys(event, "x"), "event": event["event"]} for event in job.events]
     for events in (hollow, wrong):
         assert catalogue[name](History(events), job.twin(), job.scenario()).name == name
 
@@ -52,7 +52,7 @@ def test_expectations_come_from_the_plan_or_the_catalogue_of_faults() -> None:
     assert expected_kinds({}, "process.kill") == (frozenset({"crash"}), False)
     assert needs_undo({}, "process.stop")
     assert not needs_undo({}, "process.kill")
-    with pytest.raises(LookupError, match="no fault named 'process.kil'"):
+    with pytest.raises(LookupError, match=r"no fault named 'process.kil' in"):
         expected_kinds({}, "process.kil")
 
 

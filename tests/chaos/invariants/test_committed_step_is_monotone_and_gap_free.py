@@ -7,15 +7,19 @@ from tests.chaos.histories import CommandJob, Job, changed, matching, plus, verd
 RULE = committed_step_is_monotone_and_gap_free
 
 
-@pytest.mark.parametrize("job", [
-    Job().steps(3),
-    Job(3).steps(2).kill(1).steps(1),
-    Job(3).kill(1).steps(1),
-    Job(3).steps(2).kill(1, ahead=[1]).steps(1),  # the dead rank was ahead and took its step with it
-    Job(3).steps(2).kill(1, ahead=[0]).steps(1),  # a survivor was ahead: the others adopt its step
-    Job(4).steps(1).kill(0, 2, during=3).steps(1),
-    CommandJob().steps(4).kill(0, checkpoint=1).steps(3),
-], ids=str)
+@pytest.mark.parametrize(
+    "job",
+    [
+        Job().steps(3),
+        Job(3).steps(2).kill(1).steps(1),
+        Job(3).kill(1).steps(1),
+        Job(3).steps(2).kill(1, ahead=[1]).steps(1),  # the dead rank was ahead and took its step with it
+        Job(3).steps(2).kill(1, ahead=[0]).steps(1),  # a survivor was ahead: the others adopt its step
+        Job(4).steps(1).kill(0, 2, during=3).steps(1),
+        CommandJob().steps(4).kill(0, checkpoint=1).steps(3),
+    ],
+    ids=str,
+)
 def test_holds(job: Job) -> None:
     assert verdict_of(RULE, job).verdict == Verdict.PASS
 

@@ -28,8 +28,11 @@ def test_another_order_on_one_rank() -> None:
 
 def test_a_successor_commits_other_samples_again() -> None:
     job = Job().steps(2).kill(1, ahead=[1])
-    bad = changed(job.events, matching(event="step.commit", rank=1, step=2, generation=2),
-                  notes={"samples": list(range(6))})
+    bad = changed(
+        job.events,
+        matching(event="step.commit", rank=1, step=2, generation=2),
+        notes={"samples": list(range(6))},
+    )
     assert verdict_of(rule, job, bad).first == (
         "step 2 rank 1 (generation 2, pid 102): committed again with samples [0, 1, 2, 3, ... 6 in all], "
         "was [202, 203]"

@@ -25,8 +25,11 @@ def test_a_step_begun_and_committed_after_the_release() -> None:
 
 def test_a_step_begun_before_the_release_may_commit() -> None:
     job = Job(3).steps(2).kill(1, ahead=[0])
-    late = changed(job.events, matching(event="step.commit", rank=0, step=2),
-                   t=next(e["t"] for e in job.events if e["event"] == "group.release") + 0.00001)
+    late = changed(
+        job.events,
+        matching(event="step.commit", rank=0, step=2),
+        t=next(e["t"] for e in job.events if e["event"] == "group.release") + 0.00001,
+    )
     assert verdict_of(rule, job, late).verdict == Verdict.PASS
 
 
@@ -38,7 +41,10 @@ def test_a_commit_for_a_generation_that_the_process_has_left() -> None:
 
 def test_too_thin_without_the_beginnings_of_steps() -> None:
     job = Job().steps(1)
-    assert verdict_of(rule, job, without(job.events, matching(event="step.begin"))).verdict == Verdict.INCONCLUSIVE
+    assert (
+        verdict_of(rule, job, without(job.events, matching(event="step.begin"))).verdict
+        == Verdict.INCONCLUSIVE
+    )
 
 
 def test_not_applicable_to_a_script() -> None:

@@ -29,7 +29,9 @@ def test_inconclusive_never_violated_and_says_what_is_missing() -> None:
     )
     assert lacking(*later).detail == "fault f1 (process.stop) was reached but did not fire"
     assert lacking(*later, "fault.reached", "fault.armed").detail == "fault f1 (process.stop) was never armed"
-    assert lacking("fault.verified").detail == "fault f1 (process.stop) fired, but its effect was not verified"
+    assert (
+        lacking("fault.verified").detail == "fault f1 (process.stop) fired, but its effect was not verified"
+    )
     assert lacking("fault.undone", "fault.undo_verified").detail == "fault f1 (process.stop) was not undone"
     assert lacking("fault.undo_verified").detail == (
         "fault f1 (process.stop) was undone, but nobody verified it"
@@ -44,6 +46,9 @@ def test_a_reported_failure_is_quoted() -> None:
 
 
 def test_evidence_that_proves_nothing_does_not_count() -> None:
-    bad = changed(job().events, matching(event="fault.verified"),
-                  evidence={"what": "pid 101 is in state R", "proven": False})
+    bad = changed(
+        job().events,
+        matching(event="fault.verified"),
+        evidence={"what": "pid 101 is in state R", "proven": False},
+    )
     assert verdict_of(rule, job(), bad).detail.endswith("not verified: pid 101 is in state R")

@@ -18,7 +18,8 @@ def soak(**figures: Callable[[int, int], int]) -> Finding:
     job.finish()
     grown: Events = [
         {**event, **{name: of(event["generation"], event["pid"]) for name, of in figures.items()}}
-        if event["event"] == "generation.formed" else event
+        if event["event"] == "generation.formed"
+        else event
         for event in job.events
     ]
     return verdict_of(rule, job, grown)

@@ -50,5 +50,7 @@ def test_too_thin_without_a_step() -> None:
     assert verdict_of(rule, Job()).verdict == Verdict.INCONCLUSIVE
     job = Job().steps(2).kill(1)
     adopted = without(job.events, matching(event="step.commit", adopted=False))
-    assert verdict_of(rule, job, adopted, target={"kind": "recovery", "world": 2, "steps": 9}
-                      ).verdict == Verdict.INCONCLUSIVE
+    assert (
+        verdict_of(rule, job, adopted, target={"kind": "recovery", "world": 2, "steps": 9}).verdict
+        == Verdict.INCONCLUSIVE
+    )

@@ -15,7 +15,10 @@ def test_holds_if_a_successor_commits_the_same_again() -> None:
 def test_one_process_commits_a_step_twice() -> None:
     job = Job().steps(2)
     bad = plus(job.events, matching(event="step.commit", step=1))
-    assert verdict_of(rule, job, bad).first == "step 1 rank 0 (generation 1, pid 100): committed again by the same process"
+    assert (
+        verdict_of(rule, job, bad).first
+        == "step 1 rank 0 (generation 1, pid 100): committed again by the same process"
+    )
 
 
 def test_two_processes_commit_a_step_in_one_generation() -> None:

@@ -16,19 +16,28 @@ def test_holds_and_reports_both_clocks() -> None:
     )
 
 
-@pytest.mark.parametrize(("bounds", "said"), [
-    ({"detect_s": 0.02}, "detected after 0.030 s, bound 0.020 s"),
-    ({"recover_s": 0.1}, "reported total 0.150 s, bound 0.100 s"),
-    ({"recover_s": 0.16}, "fault to next commit 0.172 s, bound 0.160 s"),
-])
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"detect_s": 0.02}, "detected after 0.030 s, bound 0.020 s"),
+        ({"recover_s": 0.1}, "reported total 0.150 s, bound 0.100 s"),
+        ({"recover_s": 0.16}, "fault to next commit 0.172 s, bound 0.160 s"),
+    ],
+)
 def test_a_bound_is_missed(bounds: dict[str, float], said: str) -> None:
     finding = verdict_of(rule, Job(3).steps(1).kill(1), bounds=bounds)
     assert finding.first == f"recovery into generation 2 (rank 1 crash): {said}"
 
 
-@pytest.mark.parametrize(("resume_s", "verdict"), [
-    (0.04, Verdict.PASS), (0.047, Verdict.PASS), (0.048, Verdict.VIOLATED), (0.032, Verdict.VIOLATED),
-])
+@pytest.mark.parametrize(
+    ("resume_s", "verdict"),
+    [
+        (0.04, Verdict.PASS),
+        (0.047, Verdict.PASS),
+        (0.048, Verdict.VIOLATED),
+        (0.032, Verdict.VIOLATED),
+    ],
+)
 def test_phases_add_up_within_five_percent(resume_s: float, verdict: Verdict) -> None:
     job = Job(3).steps(1).kill(1)
     bad = changed(job.events, DONE, resume_s=resume_s)

@@ -10,8 +10,12 @@ def test_holds_over_a_recovery() -> None:
 
 def test_two_ranks_with_different_state() -> None:
     job = Job().steps(2)
-    bad = changed(job.events, matching(event="step.commit", rank=1, step=1), digest="x",
-                  parts={**parts_at(1), "buffers": "own"})
+    bad = changed(
+        job.events,
+        matching(event="step.commit", rank=1, step=1),
+        digest="x",
+        parts={**parts_at(1), "buffers": "own"},
+    )
     finding = verdict_of(replicas_agree, job, bad)
     assert finding.verdict == Verdict.VIOLATED
     assert finding.first == "step 1: rank 1 x differs from rank 0 00000002 in buffers"
@@ -27,12 +31,12 @@ def test_too_thin_if_only_one_rank_shows_its_state() -> None:
 
 def test_a_part_that_the_script_keeps_per_rank_is_left_out() -> None:
     job = CommandJob().steps(1).finish()
-    own = {"digest": "x", "parts": {**parts_at(0), "buffers": "rank 1's"}}
-    bad = changed(job.events, matching(event="step.commit", rank=1), **own)
+    parts = {**parts_at(0), "buffers": "rank 1's"}
+    bad = changed(job.events, matching(event="step.commit", rank=1), digest="x", parts=parts)
     assert verdict_of(replicas_agree, job, bad).verdict == Verdict.VIOLATED
     finding = verdict_of(replicas_agree, job, bad, reference=History(bad))
     assert finding.detail == "1 comparisons over 1 steps, rank-local by design: buffers"
-    worse = changed(bad, matching(event="step.commit", rank=1), parts={**own["parts"], "model": "too"})
+    worse = changed(bad, matching(event="step.commit", rank=1), parts={**parts, "model": "too"})
     assert verdict_of(replicas_agree, job, worse, reference=History(bad)).verdict == Verdict.VIOLATED
 
 

@@ -34,7 +34,7 @@ def test_the_worst_offence_is_the_one_with_most_parts() -> None:
     bad = changed(bad, matching(event="step.commit", rank=0, step=2), digest="x")
     finding = verdict_of(state_equals_twin, job, bad)
     assert finding.count == 3
-    assert finding.worst is not None and finding.worst.startswith("step 1 rank 0")
+    assert str(finding.worst).startswith("step 1 rank 0")
     assert finding.detail == (
         "step 0 rank 0 (generation 1, pid 100): state x differs from the twin's 00000001 (and 2 more)"
     )
@@ -45,7 +45,9 @@ def test_too_thin_without_a_twin_without_digests_or_with_a_short_twin() -> None:
     assert verdict_of(state_equals_twin, job, reference=None).verdict == Verdict.INCONCLUSIVE
     bare = changed(job.events, matching(event="step.commit", rank=0, step=1), digest=None)
     bare = changed(bare, matching(event="step.commit", rank=1, step=1), digest=None)
-    assert verdict_of(state_equals_twin, job, bare).detail == "1 committed steps carry no digest, first step 1"
+    assert (
+        verdict_of(state_equals_twin, job, bare).detail == "1 committed steps carry no digest, first step 1"
+    )
     short = verdict_of(state_equals_twin, job, reference=Job().steps(1).history())
     assert short.detail == "the twin has no digest for 2 commits, first step 1 rank 0"
     silent = without(job.events, matching(event="step.commit"))
