@@ -8,8 +8,8 @@ from enum import IntEnum
 class Exit(IntEnum):
     """What the exit status of `torch-chaos` says. One place, so that help, docs and code cannot disagree.
 
-    When several hold at once the order is LEFTOVERS, INTERRUPTED, VIOLATED, INTERNAL, INCONCLUSIVE, PASSED: a machine
-    that is not clean outranks every verdict, since the next run on it cannot be trusted.
+    When several hold at once the order is LEFTOVERS, INTERRUPTED, VIOLATED, INTERNAL, INCONCLUSIVE, PASSED: a
+    machine that is not clean outranks every verdict, since the next run on it cannot be trusted.
     """
 
     PASSED = 0

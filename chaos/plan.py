@@ -2,9 +2,10 @@
 
 Rules kept here:
 
-- Equal suite, seed and facts give a byte-identical plan, on every machine and every Python version: draws come from
-  SHA-256, not from a library's generator.
-- Every draw has a name (scenario, entry, repetition, what), so adding a scenario changes no other one's draws.
+- Equal suite, seed and facts give a byte-identical plan, on every machine and every Python version: draws
+  come from SHA-256, not from a library's generator.
+- Every draw has a name (scenario, entry, repetition, what), so adding a scenario changes no other one's
+  draws.
 - A stored plan is complete: parameters carry their defaults, so a later default changes no replay.
 - No file, clock or process: what must be known of the outside (`Facts`) is handed in.
 """
@@ -57,6 +58,8 @@ class PlannedFault:
     params: dict[str, Any]
     duration_s: float | None
     seed: int
+    expects: str | None
+    has_undo: bool
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class PlannedScenario:
     target: dict[str, Any]
     faults: list[PlannedFault]
     bounds: dict[str, float | None]
-    expect: dict[str, str | None]
+    expect: dict[str, Any]
     recoveries: int | None
     twin: str
 
@@ -218,21 +221,20 @@ def _scenario(
         target=target,
         faults=faults,
         bounds=bounds_of(loaded.suite.defaults.bounds, scenario.bounds),
-        expect={"verdict": scenario.expect.verdict, "invariant": scenario.expect.invariant},
-        recoveries=_recoveries(scenario, target, faults, catalogue),
+        expect=scenario.expect.model_dump(exclude_none=True),
+        recoveries=_recoveries(scenario, target, faults),
         twin=twin_hash(target, root, facts),
     )
 
 
-def _recoveries(
-    scenario: Scenario, target: Mapping[str, Any], faults: list[PlannedFault], catalogue: Mapping[str, type[Fault]]
-) -> int | None:
-    """How many recoveries are right: as stated, or one for each fault that calls for one. Unknown for a stranger."""
+def _recoveries(scenario: Scenario, target: Mapping[str, Any], faults: list[PlannedFault]) -> int | None:
+    """How many recoveries are right: as stated, or one for each fault that calls for one. Unknown for a
+    stranger."""
     if scenario.recoveries is not None:
         return scenario.recoveries
     if target["kind"] != "recovery":
         return None
-    return sum(catalogue[fault.name].expects is not None for fault in faults)
+    return sum(fault.expects is not None for fault in faults)
 
 
 def _faults(
@@ -260,7 +262,12 @@ def _faults(
 
 
 def _fault(
-    entry: FaultEntry, fault_id: str, where: dict[str, Any], when: dict[str, Any], draws: Draws, kind: type[Fault]
+    entry: FaultEntry,
+    fault_id: str,
+    where: dict[str, Any],
+    when: dict[str, Any],
+    draws: Draws,
+    kind: type[Fault],
 ) -> PlannedFault:
     given = dict(entry.with_)
     if entry.for_ is not None:
@@ -270,12 +277,22 @@ def _fault(
     params = complete(kind, given)
     duration_s = params.get("duration_s")
     return PlannedFault(
-        id=fault_id, name=kind.id, where=where, when=when, inside=kind.inside, params=params,
-        duration_s=duration_s, seed=draws.number(0, 2**31 - 1, "fault"),
-    )  # fmt: skip
+        id=fault_id,
+        name=kind.id,
+        where=where,
+        when=when,
+        inside=kind.inside,
+        params=params,
+        duration_s=duration_s,
+        seed=draws.number(0, 2**31 - 1, "fault"),
+        expects=kind.expects,
+        has_undo=kind.has_undo,
+    )
 
 
-def _where(entry: FaultEntry, draws: Draws, world: int, before: int | None) -> tuple[dict[str, Any], int | None]:
+def _where(
+    entry: FaultEntry, draws: Draws, world: int, before: int | None
+) -> tuple[dict[str, Any], int | None]:
     if entry.where.role is not None:
         return {"role": entry.where.role}, None
     rank = entry.where.rank

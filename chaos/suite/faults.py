@@ -1,4 +1,5 @@
-"""What the models cannot know: the catalogue of faults, and how the entries of one scenario refer to each other."""
+"""What the models cannot know: the catalogue of faults, and how the entries of one scenario refer to each
+other."""
 
 from __future__ import annotations
 
@@ -13,12 +14,14 @@ from injectors.agent.trigger import OPS
 
 
 def problems(tree: Tree, catalogue: Mapping[str, Any], targets: list[dict[str, Any]]) -> list[Problem]:
-    """Everything wrong with faults. Works on the raw tree, so it also speaks when the models already refused the file.
+    """Everything wrong with faults. Works on the raw tree, so it also speaks when the models already refused
+    the file.
 
     Args:
         tree: the suite file.
         catalogue: fault classes by id.
-        targets: complete targets by scenario, empty if the file's shape is wrong (ranges are then not checked).
+        targets: complete targets by scenario, empty if the file's shape is wrong (ranges are then not
+        checked).
     """
     found: list[Problem] = []
     scenarios = _list(tree.data.get("scenarios"))
@@ -31,7 +34,9 @@ def problems(tree: Tree, catalogue: Mapping[str, Any], targets: list[dict[str, A
         if isinstance(name, str):
             if name in names:
                 message = f"the scenario name {name!r} is already used in line {names[name]}"
-                found.append(Problem(tree.line((*path, "name")), (*path, "name"), message, "give each its own name"))
+                found.append(
+                    Problem(tree.line((*path, "name")), (*path, "name"), message, "give each its own name")
+                )
             else:
                 names[name] = tree.line((*path, "name"))
         target = targets[index] if index < len(targets) else {}
@@ -47,7 +52,12 @@ class _Scenario:
     """The checks of one scenario's fault list."""
 
     def __init__(
-        self, tree: Tree, path: Path, scenario: dict[str, Any], target: dict[str, Any], catalogue: Mapping[str, Any]
+        self,
+        tree: Tree,
+        path: Path,
+        scenario: dict[str, Any],
+        target: dict[str, Any],
+        catalogue: Mapping[str, Any],
     ) -> None:
         self.tree, self.path, self.target, self.catalogue = tree, path, target, catalogue
         self.entries = [e if isinstance(e, dict) else {} for e in _list(scenario.get("faults"))]
@@ -98,7 +108,9 @@ class _Scenario:
             message = f"{fault.id} happens at once and has no duration"
             yield self._at((*path, "for"), message, "remove `for:`")
         elif "for" in entry and "duration_s" in given:
-            yield self._at((*path, "for"), "the duration is given twice", "keep `for:` and remove `duration_s`")
+            yield self._at(
+                (*path, "for"), "the duration is given twice", "keep `for:` and remove `duration_s`"
+            )
         elif sound:
             # A missing parameter, or values that contradict each other, show only when all are seen together.
             extra = {"duration_s": entry["for"]} if "for" in entry else {}
@@ -114,7 +126,11 @@ class _Scenario:
         given = [key for key in ("rank", "role") if where.get(key) is not None]
         if len(given) != 1:
             what = "both a rank and a role" if given else "neither a rank nor a role"
-            yield self._at(at, f"the fault has {what}", "give one: `{rank: 2}`, `{rank: random}` or `{role: lowest_live}`")
+            yield self._at(
+                at,
+                f"the fault has {what}",
+                "give one: `{rank: 2}`, `{rank: random}` or `{role: lowest_live}`",
+            )
         rank, world = where.get("rank"), self.target.get("world")
         if isinstance(rank, int) and isinstance(world, int) and world > 0 and rank >= world:
             message = f"rank {rank} is not in a world of {world}"
@@ -154,7 +170,9 @@ class _Scenario:
             known = f"ids above it: {', '.join(earlier)}" if earlier else "give the fault before it an `id:`"
             yield self._at((*at, "after_fault"), f"there is no fault {after!r} before this one", known)
         if after is not None and moments != ["after_s"]:
-            yield self._at(at, "`after_fault` goes with `after_s` alone", "write {after_fault: ID, after_s: 50ms}")
+            yield self._at(
+                at, "`after_fault` goes with `after_s` alone", "write {after_fault: ID, after_s: 50ms}"
+            )
         if when.get("after_s") is not None and moments != ["after_s"]:
             message = f"`after_s` cannot be combined with {', '.join(m for m in moments if m != 'after_s')}"
             yield self._at((*at, "after_s"), message, "keep one of them")
@@ -168,7 +186,8 @@ class _Scenario:
             yield self._at((*at, key), f"unknown {key} {word!r}", mend)
 
     def _reachable(self, at: Path, entry: dict[str, Any], moments: list[str]) -> Iterator[Problem]:
-        """A fault that acts inside the victim needs the agent to stand at its point; a time comes from outside."""
+        """A fault that acts inside the victim needs the agent to stand at its point; a time comes from
+        outside."""
         fault = self.catalogue.get(entry.get("fault", ""))
         if fault is not None and fault.inside and moments == ["after_s"]:
             message = f"{fault.id} acts inside the process and cannot be placed by a time"

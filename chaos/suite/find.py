@@ -31,7 +31,9 @@ def find(name_or_path: str) -> Path:
     if path.is_file():
         return path
     if looks_like_path:
-        raise UserError(f"there is no file {name_or_path}", "check the path; it is relative to the current folder")
+        raise UserError(
+            f"there is no file {name_or_path}", "check the path; it is relative to the current folder"
+        )
     close = difflib.get_close_matches(name_or_path, list(known), n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
     raise UserError(f"there is no suite {name_or_path!r}", f"{hint}shipped: {', '.join(known) or 'none'}")
@@ -48,4 +50,6 @@ def read(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text (byte {error.start})", "save the file as UTF-8") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}", "check the path and its permissions") from None
+        raise UserError(
+            f"{path}: cannot be read: {error.strerror}", "check the path and its permissions"
+        ) from None

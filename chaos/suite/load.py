@@ -1,4 +1,5 @@
-"""From a suite's text to checked models, or to every problem at once, each with its line, key path and remedy."""
+"""From a suite's text to checked models, or to every problem at once, each with its line, key path and
+remedy."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def _targets(tree: Tree, problems: list[Problem]) -> list[dict[str, Any]]:
     scenarios = data.get("scenarios") if isinstance(data.get("scenarios"), list) else []
     defaults = data.get("defaults") if isinstance(data.get("defaults"), dict) else {}
     base = _patch(defaults.get("target", {}))
-    targets = []
+    targets: list[dict[str, Any]] = []
     for index, scenario in enumerate(scenarios):
         own = _patch(scenario.get("target", {})) if isinstance(scenario, dict) else None
         if base is None or own is None:
@@ -156,8 +157,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 _MODELS: dict[str, type[BaseModel]] = {
-    "defaults": Defaults, "scenarios": Scenario, "faults": FaultEntry, "repeat": Repeat, "expect": Expect,
-}  # fmt: skip
+    "defaults": Defaults,
+    "scenarios": Scenario,
+    "faults": FaultEntry,
+    "repeat": Repeat,
+    "expect": Expect,
+}
 
 
 def _keys_at(path: Path) -> list[str]:

@@ -1,6 +1,8 @@
-"""What a suite file may say. Pure data: pydantic models that refuse unknown keys, and the JSON Schema drawn from them.
+"""What a suite file may say. Pure data: pydantic models that refuse unknown keys, and the JSON Schema drawn
+from them.
 
-A scenario's target is a patch over `defaults.target`; `chaos.suite.resolve` merges the two and checks the result.
+A scenario's target is a patch over `defaults.target`; `chaos.suite.resolve` merges the two and checks the
+result.
 """
 
 from __future__ import annotations
@@ -13,15 +15,36 @@ from pydantic_core import PydanticCustomError
 from chaos.suite import durations
 from injectors.agent import trigger
 
-# The phases of a recovery are events of the runtime: `phase: transfer` is short for `event: recovery.transfer`.
+# A recovery's phases are events of the runtime: `phase: transfer` is `event: recovery.transfer`.
 RECOVERY_PHASES = ("detect", "fence", "regroup", "transfer", "resume")
 PHASES = (*trigger.PHASES, *RECOVERY_PHASES)
 EVENTS = (
-    "job.start", "job.end", "worker.start", "worker.promoted", "worker.exit", "generation.open", "generation.formed",
-    "group.release", "fence", "member.enter", "step.begin", "step.seal", "step.commit", "step.rollback",
-    "state.send", "state.receive", "recovery.detect", "recovery.fence", "recovery.regroup", "recovery.transfer",
-    "recovery.resume", "recovery.done", "busy.begin", "busy.end", "budget.exhausted",
-)  # fmt: skip
+    "job.start",
+    "job.end",
+    "worker.start",
+    "worker.promoted",
+    "worker.exit",
+    "generation.open",
+    "generation.formed",
+    "group.release",
+    "fence",
+    "member.enter",
+    "step.begin",
+    "step.seal",
+    "step.commit",
+    "step.rollback",
+    "state.send",
+    "state.receive",
+    "recovery.detect",
+    "recovery.fence",
+    "recovery.regroup",
+    "recovery.transfer",
+    "recovery.resume",
+    "recovery.done",
+    "busy.begin",
+    "busy.end",
+    "budget.exhausted",
+)
 Role = Literal["lowest_live", "store_host", "transfer_source", "transfer_target", "replacement", "detected"]
 VERDICTS = ("PASS", "VIOLATED", "INCONCLUSIVE", "ERROR")
 # Random phases are drawn from those that every training step has.
@@ -29,7 +52,8 @@ STEP_PHASES = ("forward", "backward", "optimizer")
 
 
 def _wrong(message: str, mend: str) -> PydanticCustomError:
-    # The message may hold braces of a value that the user wrote, so it travels as context, not as the template.
+    # The message may hold braces of a value that the user wrote, so it travels as context, not as the
+    # template.
     return PydanticCustomError("suite", "{message}", {"message": message, "mend": mend})
 
 
@@ -49,7 +73,9 @@ def _number_or_range(value: Any, what: str, one: Any) -> Any:
             raise _wrong(f"{value!r} is not a range of {what}", "write two values: [lowest, highest]")
         low, high = one(value[0]), one(value[1])
         if low > high:
-            raise _wrong(f"the range {value!r} is empty", f"write the lower value first: [{value[1]}, {value[0]}]")
+            raise _wrong(
+                f"the range {value!r} is empty", f"write the lower value first: [{value[1]}, {value[0]}]"
+            )
         return [low, high]
     return one(value)
 
@@ -65,11 +91,16 @@ def _moment(value: Any) -> float:
         return float(value)
     if isinstance(value, str):
         return _duration(value)
-    raise _wrong(f"{value!r} is not a time", "write seconds (1.5), a duration (200ms) or a range: [1ms, 180ms]")
+    raise _wrong(
+        f"{value!r} is not a time", "write seconds (1.5), a duration (200ms) or a range: [1ms, 180ms]"
+    )
 
 
 def _rank(value: Any) -> int | str:
-    if (isinstance(value, int) and not isinstance(value, bool) and value >= 0) or value in ("random", "other"):
+    if (isinstance(value, int) and not isinstance(value, bool) and value >= 0) or value in (
+        "random",
+        "other",
+    ):
         return value  # type: ignore[no-any-return]  # narrowed by the test above
     raise _wrong(f"{value!r} is not a rank", "write a whole number from 0, `random`, or `other`")
 
@@ -100,7 +131,12 @@ _EXPECT_SCHEMA: dict[str, Any] = {
         {"enum": list(VERDICTS)},
         {
             "type": "object",
-            "properties": {"verdict": {"enum": list(VERDICTS)}, "invariant": {"type": "string"}},
+            "properties": {
+                "verdict": {"enum": list(VERDICTS)},
+                "invariant": {"type": "string"},
+                "also": {"type": "array", "items": {"type": "string"}},
+                "exit_code": {"type": "integer"},
+            },
             "additionalProperties": False,
         },
     ]
@@ -112,8 +148,12 @@ def _ranged(schema: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [schema, pair]})
 
 
-StepAt = Annotated[Any, BeforeValidator(lambda v: _number_or_range(v, "steps", _whole)), _ranged(_NUMBER_SCHEMA)]
-Moment = Annotated[Any, BeforeValidator(lambda v: _number_or_range(v, "times", _moment)), _ranged(_MOMENT_SCHEMA)]
+StepAt = Annotated[
+    Any, BeforeValidator(lambda v: _number_or_range(v, "steps", _whole)), _ranged(_NUMBER_SCHEMA)
+]
+Moment = Annotated[
+    Any, BeforeValidator(lambda v: _number_or_range(v, "times", _moment)), _ranged(_MOMENT_SCHEMA)
+]
 Rank = Annotated[
     Any,
     BeforeValidator(_rank),
@@ -132,36 +172,52 @@ class Model(BaseModel):
 class StepRule(Model):
     """What counts as a step in a script that we did not write.
 
-    `optimizer`: one step of an optimizer, the first one used or number `index` (from 0, in order of first use).
-    `every_n`: every n-th of them. `stdout`: a line that matches `pattern`, whose group `step` (or first group) is the
-    number of the step that the line says is done.
+    `optimizer`: one step of an optimizer, the first one used or number `index` (from 0, in order of first
+    use). `every_n`: every n-th of them. `stdout`: a line that matches `pattern`, whose group `step` (or first
+    group) is the number of the step that the line says is done.
     """
 
     rule: Literal["optimizer", "every_n", "stdout"] = "optimizer"
-    index: int | None = Field(None, ge=0)
-    n: int | None = Field(None, ge=1)
+    index: int | None = Field(default=None, ge=0)
+    n: int | None = Field(default=None, ge=1)
     pattern: str | None = None
 
 
 class TargetPatch(Model):
-    """What to run. Every key may come from `defaults.target`; which ones belong together is the kind's business."""
+    """What to run. Every key may come from `defaults.target`; which ones belong together is the kind's
+    business."""
 
     kind: Literal["recovery", "command", "custom"] | None = None
-    workload: str | None = Field(None, description="recovery: a shipped workload's name or the path of a script")
-    argv: list[str] | None = Field(None, description="command: the command line; {suite} {python} {work} are filled in")
-    file: str | None = Field(None, description="custom: the Python file that defines the target")
-    options: dict[str, Any] | None = Field(None, description="custom: handed to the target as they are")
-    world: int | None = Field(None, ge=0, description="ranks that train")
-    steps: int | None = Field(None, ge=0, description="steps that a complete run commits")
-    spares: int | None = Field(None, ge=0)
-    max_restarts: int | None = Field(None, ge=0)
+    workload: str | None = Field(
+        default=None, description="recovery: a shipped workload's name or the path of a script"
+    )
+    argv: list[str] | None = Field(
+        default=None, description="command: the command line; {suite} {python} {work} are filled in"
+    )
+    file: str | None = Field(default=None, description="custom: the Python file that defines the target")
+    options: dict[str, Any] | None = Field(
+        default=None, description="custom: handed to the target as they are"
+    )
+    world: int | None = Field(default=None, ge=0, description="ranks that train")
+    steps: int | None = Field(default=None, ge=0, description="steps that a complete run commits")
+    spares: int | None = Field(default=None, ge=0)
+    max_restarts: int | None = Field(default=None, ge=0)
     env: dict[str, EnvValue] | None = None
-    args: list[str] | None = Field(None, description="recovery: arguments of the script")
-    preload: list[str] | None = Field(None, description="recovery: modules that the template process imports")
+    args: list[str] | None = Field(default=None, description="recovery: arguments of the script")
+    preload: list[str] | None = Field(
+        default=None, description="recovery: modules that the template process imports"
+    )
     step: StepRule | None = None
-    digest: bool | None = Field(None, description="command: have the agent digest the state at each step")
+    digest: bool | None = Field(
+        default=None, description="command: have the agent digest the state at each step"
+    )
     cwd: str | None = None
-    ignore_files: list[str] | None = Field(None, description="patterns of files the target may leave in TMPDIR")
+    restart: Literal["in_place", "whole_job"] | None = Field(
+        default=None, description="what a recovery does to healthy ranks: nothing, or all start again"
+    )
+    ignore_files: list[str] | None = Field(
+        default=None, description="patterns of files the target may leave in TMPDIR"
+    )
 
 
 class Bounds(Model):
@@ -182,29 +238,31 @@ class Where(Model):
 class Collective(Model):
     """The nth (from 1) collective, of one operation or process group when these are given."""
 
-    nth: int | None = Field(None, ge=1)
+    nth: int | None = Field(default=None, ge=1)
     op: str | None = None
     group: str | None = None
 
 
 class When(Model):
-    """The moment. `after_s` alone counts from the first step that every rank has committed, beside `after_fault`
+    """The moment. `after_s` alone counts from the first step that every rank has committed, beside
+    `after_fault`
     from the moment that fault fired."""
 
     step: StepAt = None
     phase: str | None = None
     collective: Collective | None = None
     event: str | None = None
-    occurrence: int | None = Field(None, ge=1)
+    occurrence: int | None = Field(default=None, ge=1)
     after_fault: str | None = None
     after_s: Moment = None
 
 
 class Repeat(Model):
-    """Expand one entry into `count` faults, each `every` steps (or occurrences of the event) after the one before."""
+    """Expand one entry into `count` faults, each `every` steps (or occurrences of the event) after the one
+    before."""
 
     count: int = Field(ge=1, le=10_000)
-    every: int = Field(1, ge=1)
+    every: int = Field(default=1, ge=1)
 
 
 class FaultEntry(Model):
@@ -214,16 +272,20 @@ class FaultEntry(Model):
     id: Name | None = None
     where: Where
     when: When
-    for_: Duration | None = Field(None, alias="for")
+    for_: Duration | None = Field(default=None, alias="for")
     with_: dict[str, Any] = Field(default_factory=dict, alias="with")
     repeat: Repeat | None = None
 
 
 class Expect(Model):
-    """The verdict a scenario should get; `invariant` names the one that must be violated."""
+    """The verdict a scenario should get. `invariant` names the one that must be violated, `also` those that
+    may be;
+    `exit_code` is the target's, where the job is meant to end without finishing."""
 
     verdict: Literal["PASS", "VIOLATED", "INCONCLUSIVE", "ERROR"] = "PASS"
     invariant: str | None = None
+    also: list[str] | None = None
+    exit_code: int | None = None
 
 
 class Scenario(Model):
@@ -235,7 +297,7 @@ class Scenario(Model):
     faults: list[FaultEntry] = Field(default_factory=list)
     bounds: Bounds = Bounds()
     expect: Annotated[Expect, BeforeValidator(_expectation), WithJsonSchema(_EXPECT_SCHEMA)] = Expect()
-    recoveries: int | None = Field(None, ge=0)
+    recoveries: int | None = Field(default=None, ge=0)
 
 
 class Defaults(Model):

@@ -11,9 +11,9 @@ from typing import Any
 
 from chaos.suite.model import Bounds, StepRule, TargetPatch
 
-COMMON = frozenset({"kind", "world", "steps", "env", "cwd", "ignore_files", "step"})
+COMMON = frozenset({"kind", "world", "steps", "env", "cwd", "ignore_files", "step", "restart"})
 KEYS: Mapping[str, frozenset[str]] = {
-    "recovery": COMMON - {"step"} | {"workload", "args", "preload", "spares", "max_restarts"},
+    "recovery": COMMON - {"step", "restart"} | {"workload", "args", "preload", "spares", "max_restarts"},
     "command": COMMON | {"argv", "digest"},
     "custom": COMMON | {"file", "options", "digest"},
 }
@@ -37,8 +37,8 @@ class Fault:
 def target_of(defaults: TargetPatch, patch: TargetPatch) -> tuple[dict[str, Any], list[Fault]]:
     """Merge a scenario's target over the suite's default and check it.
 
-    `env` is merged key by key, everything else is replaced. Keys of the default that do not belong to the scenario's
-    kind are dropped; keys that the scenario itself states and that do not belong are a problem.
+    `env` is merged key by key, everything else is replaced. Keys of the default that do not belong to the
+    scenario's kind are dropped; keys that the scenario itself states and that do not belong are a problem.
     """
     base, own = _stated(defaults), _stated(patch)
     kind = own.get("kind") or base.get("kind")
@@ -47,7 +47,11 @@ def target_of(defaults: TargetPatch, patch: TargetPatch) -> tuple[dict[str, Any]
         return {}, [Fault("", "the target has no kind", f"add `kind:` with one of {known}")]
     allowed = KEYS[kind]
     problems = [
-        Fault(key, f"the key {key!r} does not belong to a target of kind {kind!r}", f"kinds that have it: {_kinds(key)}")
+        Fault(
+            key,
+            f"the key {key!r} does not belong to a target of kind {kind!r}",
+            f"kinds that have it: {_kinds(key)}",
+        )
         for key in own
         if key not in allowed
     ]
@@ -104,7 +108,9 @@ def _step_problems(step: StepRule) -> list[Fault]:
         problems.append(Fault("step", what, f"add `{needed}:` to the step rule"))
     for key in ("index", "n", "pattern"):
         if key not in used and getattr(step, key) is not None:
-            problems.append(Fault(f"step.{key}", f"the step rule {step.rule!r} does not use {key!r}", "remove it"))
+            problems.append(
+                Fault(f"step.{key}", f"the step rule {step.rule!r} does not use {key!r}", "remove it")
+            )
     if step.pattern is not None:
         problems += _pattern_problems(step.pattern)
     return problems
@@ -116,7 +122,9 @@ def _pattern_problems(pattern: str) -> list[Fault]:
     try:
         groups = re.compile(pattern).groups
     except re.error as error:
-        return [Fault("step.pattern", f"the pattern {pattern!r} is not a regular expression: {error}", "mend it")]
+        return [
+            Fault("step.pattern", f"the pattern {pattern!r} is not a regular expression: {error}", "mend it")
+        ]
     if groups == 0:
         mend = r"put the step's number in brackets, as in `step (\d+)`"
         return [Fault("step.pattern", f"the pattern {pattern!r} has no group for the step's number", mend)]

@@ -97,9 +97,10 @@ def _plain(node: Any, path: Path, tree: Tree) -> Any:
 
 
 def _line_of(node: Any, key: Any, fallback: int) -> int:
-    # Keys that come from a merge (`<<: *base`) have no position of their own: the parent's line stands for them.
+    # Keys that come from a merge (`<<: *base`) have no position of their own: the parent's line stands for
+    # them.
     try:
-        where = node.lc.item(key) if isinstance(node, list) else node.lc.key(key)
-        return int(where[0]) + 1
+        position = node.lc
+        return int((position.item(key) if isinstance(node, list) else position.key(key))[0]) + 1
     except (KeyError, AttributeError, TypeError):
         return fallback

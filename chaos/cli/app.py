@@ -1,0 +1,219 @@
+"""The verbs of `torch-chaos`. Each does its imports when it is called, so that the help is there at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from chaos.errors import Exit, UserError
+
+EPILOG = (
+    "Exit codes: 0 all as expected; 1 an invariant was violated; 2 inconclusive; 3 clean-up incomplete, "
+    "whatever else happened; 4 refused before start; 64 bad usage or bad file; 70 internal error; "
+    "130 interrupted and rolled back."
+)
+
+app = typer.Typer(
+    name="torch-chaos",
+    help="Break a running distributed PyTorch job on purpose, repeatably, and prove that it recovered.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Format = Literal["rich", "json", "plain"]
+SuiteArgs = Annotated[list[str], typer.Argument(metavar="NAME_OR_PATH...", help="shipped suites or files")]
+SeedOption = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="instead of the suite's")]
+OnlyOption = Annotated[
+    str | None,
+    typer.Option("--only", metavar="PATTERN", help="scenarios whose name matches or contains it"),
+]
+RepeatOption = Annotated[int, typer.Option("--repeat", metavar="K", min=1, help="each scenario K times")]
+DirOption = Annotated[
+    Path | None, typer.Option("--report-dir", metavar="DIR", help="default: reports/<suite>-<time>/")
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="rich, plain lines, or the report as JSON")]
+JunitOption = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="JUnit XML besides")]
+
+
+@app.command()
+def run(
+    suites: SuiteArgs,
+    seed: SeedOption = None,
+    only: OnlyOption = None,
+    repeat: RepeatOption = 1,
+    report_dir: DirOption = None,
+    format: FormatOption = "rich",
+    junit: JunitOption = None,
+) -> None:
+    """Run suites: break the job, judge the recovery, write the reports."""
+    from chaos.cli import runs
+
+    raise typer.Exit(runs.run_suites(suites, seed, only, repeat, runs.Output(report_dir, format, junit)))
+
+
+@app.command()
+def replay(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="a run's plan.json")],
+    only: OnlyOption = None,
+    report_dir: DirOption = None,
+    format: FormatOption = "rich",
+    junit: JunitOption = None,
+) -> None:
+    """Run a stored plan again: the same faults, on the same ranks, at the same moments."""
+    from chaos.cli import runs
+
+    raise typer.Exit(runs.replay(plan, only, runs.Output(report_dir, format, junit)))
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a run's folder")],
+    format: FormatOption = "rich",
+    junit: JunitOption = None,
+) -> None:
+    """Judge a stored run's histories again, without running anything."""
+    from chaos.cli import rejudge
+
+    raise typer.Exit(rejudge.report(folder, format, junit))
+
+
+@app.command()
+def validate(suites: SuiteArgs) -> None:
+    """Check suite files: every problem at once, with line, key and remedy."""
+    from chaos.cli import suites as verbs
+
+    verbs.validate(suites)
+
+
+@app.command()
+def plan(
+    suite: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="a shipped suite or a file")],
+    seed: SeedOption = None,
+    only: OnlyOption = None,
+    repeat: RepeatOption = 1,
+    format: FormatOption = "rich",
+) -> None:
+    """Show what a suite and a seed resolve to; with --format json, the plan itself."""
+    from chaos.cli import suites as verbs
+
+    verbs.plan(suite, seed, only, repeat, format)
+
+
+@app.command("list")
+def list_(
+    what: Annotated[
+        Literal["faults", "invariants", "suites"], typer.Argument(help="what to list")
+    ] = "faults",
+) -> None:
+    """List the faults, the invariants or the shipped suites."""
+    from chaos.cli import catalogue
+
+    catalogue.show_list(what)
+
+
+@app.command()
+def describe(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="a fault, an invariant or a suite")],
+) -> None:
+    """Say what a fault stands for, what it does not certify and which parameters it takes."""
+    from chaos.cli import catalogue
+
+    catalogue.describe(name)
+
+
+@app.command()
+def schema(
+    what: Annotated[Literal["suite", "report"], typer.Argument(help="of what")] = "suite",
+) -> None:
+    """Print the JSON Schema of suite files, or of report.json."""
+    from chaos.cli import suites as verbs
+
+    verbs.schema(what)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine can do, and which way is taken where it cannot."""
+    from chaos.cli import doctor as verbs
+
+    raise typer.Exit(verbs.doctor())
+
+
+@app.command()
+def rollback(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="a run's folder, or one of many")] = Path(
+        "reports"
+    ),
+) -> None:
+    """Say whether runs left anything behind, and take it back."""
+    from chaos.cli import rollback as verbs
+
+    raise typer.Exit(verbs.rollback(folder))
+
+
+@app.command()
+def init(
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="your training script")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="where to write it")] = Path(
+        "chaos.yaml"
+    ),
+    world: Annotated[int, typer.Option("--nproc-per-node", min=1, help="ranks")] = 4,
+) -> None:
+    """Write a first suite for a script of yours."""
+    from chaos.cli import init as verbs
+
+    verbs.init(script, out, world)
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+) -> None:
+    if version:
+        from chaos import __version__
+
+        print(f"torch-chaos {__version__}")
+        raise typer.Exit(0)
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(_main(sys.argv[1:]))
+
+
+def _main(argv: list[str]) -> int:
+    import click
+
+    try:
+        result = app(argv, standalone_mode=False)
+        return int(result or 0)
+    except click.exceptions.Exit as ended:
+        return int(ended.exit_code)
+    except click.ClickException as error:
+        error.show()
+        return int(Exit.USAGE)
+    except click.exceptions.Abort:
+        return int(Exit.INTERRUPTED)
+    except UserError as error:
+        print(f"torch-chaos: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        print("torch-chaos: interrupted", file=sys.stderr)
+        return int(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        # `torch-chaos list | head`: the reader has seen enough.
+        sys.stderr.close()
+        return int(Exit.PASSED)
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        print("torch-chaos: internal error; this is a bug of torch-chaos, not of the target", file=sys.stderr)
+        return int(Exit.INTERNAL)

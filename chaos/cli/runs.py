@@ -1,0 +1,118 @@
+"""`run` and `replay`."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos import report as reports
+from chaos.errors import Exit, UserError
+from chaos.plan import Plan, make_plan, matches
+from chaos.runner import facts
+from chaos.runner.interrupt import Interrupted, Interrupts
+from chaos.runner.run import Outcome, Run, read_plan
+from chaos.runner.view import Format, View
+from chaos.suite import find, load
+from injectors.catalogue import CATALOGUE
+
+REPORTS = Path("reports")
+# Which exit code stands when several suites end differently, the weightiest first.
+SEVERITY = (Exit.LEFTOVERS, Exit.INTERRUPTED, Exit.VIOLATED, Exit.INTERNAL, Exit.INCONCLUSIVE, Exit.PASSED)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where and how a run reports."""
+
+    folder: Path | None
+    form: Format
+    junit: Path | None
+
+
+def run_suites(names: list[str], seed: int | None, only: str | None, repeat: int, output: Output) -> int:
+    """Run each suite; returns the exit code.
+
+    Raises:
+        UserError: something is wrong with one of the suites; then none is run.
+    """
+    plans = [plan_of(name, seed, only, repeat) for name in names]
+    return _run_all(plans, output)
+
+
+def plan_of(name: str, seed: int | None, only: str | None, repeat: int) -> Plan:
+    """The plan of one suite on this machine."""
+    loaded = load(name, CATALOGUE)
+    targets = list(loaded.targets)
+    return make_plan(loaded, seed, facts.for_plan(find(name), targets), CATALOGUE, only=only, repeat=repeat)
+
+
+def replay(path: Path, only: str | None, output: Output) -> int:
+    """Run a stored plan; returns the exit code."""
+    plan = read_plan(path)
+    if plan.torch and plan.torch != facts.torch_version():
+        print(
+            f"torch-chaos: the plan was made with torch {plan.torch}, this is {facts.torch_version()}",
+            file=sys.stderr,
+        )
+    if only is not None:
+        kept = [scenario for scenario in plan.scenarios if matches(scenario.name, only)]
+        if not kept:
+            names = ", ".join(scenario.name for scenario in plan.scenarios)
+            raise UserError(f"no scenario matches {only!r}", f"scenarios of the plan: {names}")
+        plan = dataclasses.replace(plan, scenarios=kept)
+    return _run_all([plan], output)
+
+
+def _run_all(plans: list[Plan], output: Output) -> int:
+    outcomes: list[Outcome] = []
+    with Interrupts() as interrupts:
+        try:
+            for plan in plans:
+                outcomes.append(_run_one(plan, _folder(plan, output, len(plans)), output, interrupts))
+                if interrupts.seen is not None:
+                    break
+        except Interrupted:
+            return int(Exit.INTERRUPTED)
+        with interrupts.held():
+            if output.junit is not None:
+                _write_junit([outcome.report for outcome in outcomes], output.junit)
+    codes = {outcome.exit_code for outcome in outcomes}
+    return int(next((code for code in SEVERITY if code in codes), Exit.INTERNAL))
+
+
+def _run_one(plan: Plan, folder: Path, output: Output, interrupts: Interrupts) -> Outcome:
+    # Runs side by side in `reports/` share their twins; a folder that the user named is complete in itself.
+    cache = folder.parent / "twins" if output.folder is None else None
+    with View(output.form, len(plan.scenarios)) as view:
+        return Run(
+            plan, folder, view, interrupts, cache, shlex.join(["torch-chaos", *sys.argv[1:]])
+        ).execute()
+
+
+def _folder(plan: Plan, output: Output, plans: int) -> Path:
+    if output.folder is not None:
+        return output.folder if plans == 1 else output.folder / plan.suite
+    base = REPORTS / f"{plan.suite}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder, number = base, 1
+    while folder.exists():
+        number += 1
+        folder = base.with_name(f"{base.name}-{number}")
+    return folder
+
+
+def _write_junit(found: list[dict[str, object]], path: Path) -> None:
+    xml = reports.junit(found[0])
+    for report in found[1:]:
+        for suite in reports.junit(report):
+            xml.add_testsuite(suite)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        xml.write(str(path), pretty=True)
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written: {error.strerror}", "choose another file with --junit"
+        ) from None

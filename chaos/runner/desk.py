@@ -1,0 +1,389 @@
+"""The faults of one scenario: who fires which, when, and what takes it back.
+
+Rules kept here:
+
+- The undo record is on disk before the fault is injected.
+- A fault fires once. The engine decides; an agent only asks.
+- A fault that an agent stands at is injected before the agent goes on; its proof is looked for afterwards.
+- Every stage leaves an event: armed, reached, fired, verified, undone, undo_verified, or failed with the
+  reason.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from chaos.plan import PlannedFault
+from chaos.runner.events import EventLog
+from injectors import roles, signals
+from injectors.agent_server import Reached, Report
+from injectors.catalogue import CATALOGUE
+from injectors.fault import Channel, Evidence, Fault, UndoRecord, Victim
+
+# A fault without a duration is healed this long after it fired, when the scenario states no recovery bound.
+HEAL_S = 10.0
+# A victim that is not there yet (its rank is being replaced) is looked for this often.
+RETRY_S = 0.002
+
+
+class Stage(Enum):
+    ARMED = auto()
+    ACTING = auto()
+    ACTIVE = auto()
+    OVER = auto()
+
+
+@dataclass
+class Armed:
+    """One planned fault and how far it has come. `due`: when the engine must act on it next, monotonic
+    seconds."""
+
+    planned: PlannedFault
+    fault: Fault
+    stage: Stage = Stage.ARMED
+    victim: Victim | None = None
+    record: UndoRecord | None = None
+    fired_t: float | None = None
+    due: float | None = None
+    why_not: str = ""
+
+    @property
+    def by_engine(self) -> bool:
+        """Whether the engine fires it by the clock, without an agent."""
+        return "after_s" in self.planned.when
+
+
+class Journal(Protocol):
+    """What the desk needs of the undo journal."""
+
+    def undo(self, key: str, record: dict[str, Any]) -> None: ...
+    def undone(self, key: str, by: str) -> None: ...
+
+
+@dataclass
+class Sight:
+    """What the desk can see of the job.
+
+    Attributes:
+        live: rank -> (pid, start time) of the ranks alive, as of now.
+        first_commit_t: when every rank had committed its first step, monotonic seconds; None before that.
+        release: ends an agent's wait early (`AgentServer.send_undo`).
+    """
+
+    live: Callable[[], dict[int, tuple[int, int]]]
+    first_commit_t: Callable[[], float | None]
+    release: Callable[[str], bool]
+
+
+@dataclass
+class Desk:
+    """Handles the faults of one scenario.
+
+    Args:
+        scenario: its name, part of the journal's keys.
+        planned: its faults.
+        log: where events go.
+        journal: the undo journal.
+        sight: what can be seen of the job.
+        wake: called when the main loop must look at deadlines again.
+        heal_s: how long a fault without a duration lasts.
+    """
+
+    scenario: str
+    planned: list[PlannedFault]
+    log: EventLog
+    journal: Journal
+    sight: Sight
+    wake: Callable[[], None]
+    heal_s: float = HEAL_S
+    by_line: bool = False
+    faults: dict[str, Armed] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _healed: bool = False
+
+    def arm(self) -> None:
+        """Take up every fault."""
+        for planned in self.planned:
+            fault = CATALOGUE[planned.name].from_params(planned.params)
+            self.faults[planned.id] = Armed(planned, fault)
+            self._say("armed", self.faults[planned.id], where=planned.where, when=planned.when)
+
+    def for_agents(self) -> list[dict[str, Any]]:
+        """The faults that agents look out for, as agent.json has them."""
+        return [
+            {
+                "id": f.planned.id,
+                "name": f.planned.name,
+                "where": f.planned.where,
+                "when": f.planned.when,
+                "inside": f.planned.inside,
+                "params": f.planned.params,
+                "seed": f.planned.seed,
+            }
+            for f in self.faults.values()
+            if not f.by_engine and not self._on_line(f)
+        ]
+
+    def _on_line(self, armed: Armed) -> bool:
+        """Whether a line on stdout fires it: the step is known from there, and no phase is asked for."""
+        return self.by_line and not armed.planned.inside and set(armed.planned.when) == {"step"}
+
+    # -- from the agents, each in its connection's thread
+
+    def on_reached(self, reached: Reached) -> str:
+        """An agent stands at a fault's point. Answers go or skip."""
+        armed = self.faults.get(reached.fault)
+        if armed is None:
+            return "skip"
+        live = self.sight.live()
+        rank = roles.resolve(armed.planned.where, reached, {r: pid for r, (pid, _) in live.items()})
+        victim = self._victim(armed, rank, reached, live)
+        if victim is None or not self._claim(armed):
+            return "skip"
+        at = {"phase": reached.phase, "at_event": reached.event, "collective": reached.collective}
+        self._inject(armed, victim, reached.channel, at)
+        return "go"
+
+    def _victim(
+        self, armed: Armed, rank: int | None, reached: Reached, live: dict[int, tuple[int, int]]
+    ) -> Victim | None:
+        if rank is None:
+            armed.why_not = f"at {reached.event or reached.phase} the role belonged to no rank"
+            return None
+        if rank == reached.rank:
+            return reached.victim()
+        if armed.planned.inside:
+            armed.why_not = f"rank {rank} was not the one that reached the point"
+            return None
+        if rank not in live:
+            armed.why_not = f"rank {rank} had no living process at {reached.event or reached.phase}"
+            return None
+        pid, ticks = live[rank]
+        return Victim(
+            pid=pid,
+            start_ticks=ticks,
+            rank=rank,
+            generation=reached.generation,
+            step=reached.step,
+            fault=reached.fault,
+        )
+
+    def on_report(self, report: Report) -> None:
+        """Anything an agent says on its own account."""
+        armed = self.faults.get(report.fault or "")
+        if armed is None:
+            return
+        if report.op == "undone":
+            self._over(armed, report.evidence or Evidence("the agent says so", True, "agent"))
+        elif report.op in ("failed", "error"):
+            what = report.evidence.what if report.evidence else str(report.data.get("error"))
+            self._say("failed", armed, detail=what)
+
+    # -- from the main loop
+
+    def next_due(self) -> float | None:
+        """When `tick` must be called next, monotonic seconds; None if nothing is planned by time."""
+        with self._lock:
+            self._schedule()
+            return min((f.due for f in self.faults.values() if f.due is not None), default=None)
+
+    def tick(self) -> None:
+        """Fire what is due by the clock and take back what has lasted its time."""
+        now = time.monotonic()
+        with self._lock:
+            self._schedule()
+            due = [f for f in self.faults.values() if f.due is not None and f.due <= now]
+        for armed in due:
+            if armed.stage is Stage.ARMED:
+                self._fire_by_clock(armed)
+            elif armed.stage is Stage.ACTIVE:
+                armed.due = None
+                self._spawn(self._take_back, armed)
+
+    def on_line_step(self, step: int) -> None:
+        """A line on stdout said that `step` is the one in progress."""
+        for armed in self.faults.values():
+            if self._on_line(armed) and armed.stage is Stage.ARMED and step >= armed.planned.when["step"]:
+                self._fire_by_clock(armed)
+
+    def _schedule(self) -> None:
+        for armed in self.faults.values():
+            if armed.stage is Stage.ARMED and armed.due is None and armed.by_engine:
+                start = self._clock_start(armed)
+                if start is not None:
+                    armed.due = start + armed.planned.when["after_s"]
+
+    def _clock_start(self, armed: Armed) -> float | None:
+        after = armed.planned.when.get("after_fault")
+        return self.sight.first_commit_t() if after is None else self.faults[after].fired_t
+
+    def _fire_by_clock(self, armed: Armed) -> None:
+        live = self.sight.live()
+        rank = armed.planned.where.get("rank")
+        if rank is None and armed.planned.where.get("role") == "lowest_live":
+            rank = min(live, default=None)
+        if rank is None or rank not in live:
+            armed.why_not = (
+                f"rank {rank} had no living process" if rank is not None else "the role belonged to no rank"
+            )
+            armed.due = time.monotonic() + RETRY_S
+            return
+        pid, ticks = live[rank]
+        if not self._claim(armed):
+            return
+        armed.due = None
+        victim = Victim(pid=pid, start_ticks=ticks, rank=rank, fault=armed.planned.id)
+        # In a thread: looking for the proof may take as long as a process takes to end.
+        self._spawn(self._inject, armed, victim, None, {})
+
+    # -- the acts
+
+    def _claim(self, armed: Armed) -> bool:
+        with self._lock:
+            if armed.stage is not Stage.ARMED:
+                return False
+            armed.stage = Stage.ACTING
+            return True
+
+    def _inject(self, armed: Armed, victim: Victim, channel: Channel | None, at: dict[str, Any]) -> None:
+        armed.victim = victim
+        self._say("reached", armed, **at)
+        armed.record = armed.fault.undo_record(victim)
+        if armed.record is not None:
+            self.journal.undo(self._key(armed), armed.record.as_dict())
+        # The clock of every recovery starts here, before the act: never after it, which would flatter.
+        armed.fired_t = time.monotonic()
+        fired = armed.fault.inject(victim, channel if armed.planned.inside else None)
+        if not fired.proven:
+            self._say("failed", armed, detail=fired.what, evidence=fired.as_dict())
+            armed.stage = Stage.OVER
+            return
+        if channel is not None and not armed.planned.inside:
+            # The agent goes on before the proof is looked for: the proof may need it to (a signal's handler).
+            answer = getattr(channel, "answer", None)
+            if answer is not None:
+                answer("go")
+        # Proof first, words later: a runtime that fences a frozen rank at once leaves a millisecond to see it.
+        seen = armed.fault.verify(victim, fired)
+        self._say("fired", armed, t=armed.fired_t, evidence=fired.as_dict(), **at)
+        if seen.proven:
+            self._say("verified", armed, evidence=seen.as_dict())
+        else:
+            self._say("failed", armed, detail=f"not verified: {seen.what}", evidence=seen.as_dict())
+        lasts = armed.record is not None
+        armed.stage = Stage.ACTIVE if lasts else Stage.OVER
+        if lasts:
+            armed.due = armed.fired_t + (armed.planned.duration_s or self.heal_s)
+        self._mark_healed()
+        self.wake()
+
+    def _take_back(self, armed: Armed) -> None:
+        if armed.record is None or armed.stage is not Stage.ACTIVE:
+            return
+        evidence = armed.fault.undo(armed.record, self.sight.release)
+        if evidence.proven:
+            self._over(armed, evidence)
+        else:
+            self._say("failed", armed, detail=f"not undone: {evidence.what}", evidence=evidence.as_dict())
+
+    def _over(self, armed: Armed, evidence: Evidence) -> None:
+        with self._lock:
+            if armed.stage is not Stage.ACTIVE or armed.record is None:
+                return
+            armed.stage, armed.due = Stage.OVER, None
+        self._say("undone", armed, evidence=evidence.as_dict())
+        self.journal.undone(self._key(armed), "engine")
+        seen = armed.fault.verify_undone(armed.record)
+        stage = "undo_verified" if seen.proven else "failed"
+        self._say(
+            stage, armed, evidence=seen.as_dict(), detail=None if seen.proven else f"still there: {seen.what}"
+        )
+        self._mark_healed()
+
+    def _mark_healed(self) -> None:
+        with self._lock:
+            if self._healed or any(f.stage is not Stage.OVER for f in self.faults.values()):
+                return
+            self._healed = True
+        self.log.emit("heal.start")
+
+    def heal(self) -> None:
+        """Take back everything that is still active; returns when that is done."""
+        for armed in list(self.faults.values()):
+            if armed.stage is Stage.ACTIVE:
+                self._take_back(armed)
+        self.join()
+
+    def join(self) -> None:
+        """Wait for proofs and undos under way."""
+        for thread in list(self._threads):
+            thread.join(15.0)
+
+    def close(self, ended: str) -> None:
+        """The target has ended: say of each fault that never fired why.
+
+        Args:
+            ended: how the target ended, for the reason.
+        """
+        self.heal()
+        for armed in self.faults.values():
+            if armed.stage is Stage.ARMED:
+                why = f"; {armed.why_not}" if armed.why_not else ""
+                self._say(
+                    "failed", armed, detail=f"its moment never came: {moment(armed.planned)}{why}; {ended}"
+                )
+
+    # -- helpers
+
+    def _key(self, armed: Armed) -> str:
+        return f"{self.scenario}/{armed.planned.id}"
+
+    def _spawn(self, act: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=act, args=args, name=act.__name__, daemon=True)
+        # Only those that still run are worth keeping: a soak has hundreds.
+        self._threads = [t for t in self._threads if t.is_alive()] + [thread]
+        thread.start()
+
+    def _say(self, stage: str, armed: Armed, t: float | None = None, **fields: Any) -> None:
+        victim = armed.victim
+        about: dict[str, Any] = {"fault": armed.planned.id, "name": armed.planned.name}
+        if victim is not None:
+            about |= {
+                "rank": victim.rank,
+                "pid": victim.pid,
+                "step": victim.step,
+                "generation": victim.generation,
+            }
+        self.log.emit(f"fault.{stage}", t=t, **about, **fields)
+
+
+def moment(planned: PlannedFault) -> str:
+    """A fault's moment in words: `step 12, backward, rank 2`."""
+    when, words = planned.when, []
+    for key, value in when.items():
+        match key:
+            case "step" | "occurrence":
+                words.append(f"{key} {value}")
+            case "collective":
+                words.append("collective " + " ".join(f"{k} {v}" for k, v in value.items()))
+            case "after_s":
+                words.append(f"{value:g} s")
+            case "after_fault":
+                words.append(f"after {value}")
+            case _:
+                words.append(str(value))
+    words.append(
+        f"rank {planned.where['rank']}" if "rank" in planned.where else str(planned.where.get("role"))
+    )
+    return ", ".join(words)
+
+
+def alive(ranks: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """Those whose process runs."""
+    return {rank: (pid, ticks) for rank, (pid, ticks) in ranks.items() if signals.is_alive(pid, ticks)}

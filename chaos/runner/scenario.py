@@ -1,0 +1,322 @@
+"""One start of a target, with or without faults, from launch to merged history."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chaos.clusters import processes
+from chaos.plan import PlannedFault, PlannedScenario
+from chaos.runner import leaks
+from chaos.runner.context import Context
+from chaos.runner.desk import HEAL_S, Desk, Sight
+from chaos.runner.events import Event, EventLog, Tail, merge
+from chaos.runner.interrupt import Interrupts
+from chaos.runner.ranks import Ranks
+from chaos.targets.base import End, Launch, Running, Target
+from injectors import boot
+from injectors.agent_server import AgentServer, Report
+
+# The live view is fed this often, the run bound checked; everything else wakes the loop by itself.
+LOOK_S = 0.25
+# While a fault waits for the first committed step, the events file is looked at this often.
+EDGE_S = 0.02
+
+
+@dataclass
+class Attempt:
+    """One start of a target.
+
+    Args:
+        context: the run.
+        scenario: what is planned.
+        target: what is started.
+        folder: where history and output go, in the run's folder.
+        faults: what to inject; none for a twin.
+        seed: the training's seed, the same for a scenario and its twin.
+        interrupts: keeps an interruption out of the clean-up.
+        on_event: told of events as they come, for the live view.
+    """
+
+    context: Context
+    scenario: PlannedScenario
+    target: Target
+    folder: Path
+    faults: list[PlannedFault]
+    seed: int
+    interrupts: Interrupts
+    on_event: Callable[[Event], None] = lambda event: None
+    name: str = ""
+    left: leaks.Left | None = None
+    end: End | None = None
+    timed_out: bool = False
+    _ranks: Ranks = field(default_factory=Ranks)
+    _inner_pids: dict[int, int] = field(default_factory=dict)
+    _lines: Tail | None = None
+
+    def run(self) -> Path:
+        """Run it to its end; returns the history's file. The target is gone afterwards, whatever happened.
+
+        Raises:
+            TargetFailed: it could not be started.
+        """
+        self.name = self.name or self.scenario.name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        raw = self.folder / "events.jsonl"
+        self._log = EventLog(raw, self.on_event)
+        self._tail = Tail(raw)
+        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            self._log.emit("scenario.start", scenario=self.name, faults=len(self.faults))
+            self._run()
+        finally:
+            with self.interrupts.held():
+                self._log.emit("scenario.end", scenario=self.name)
+                self._log.close()
+                os.close(self._wake_read)
+                os.close(self._wake_write)
+                merge(raw, self.folder / "history.jsonl", self._inner_pids)
+        return self.folder / "history.jsonl"
+
+    def _run(self) -> None:
+        context = self.context
+        socket = context.temp / f"{len(os.listdir(context.temp))}.sock"
+        tmp, work = context.sub("tmp", self.name), context.sub("work", self.name)
+        by_line = (self.scenario.target.get("step") or {}).get("rule") == "stdout"
+        self._server = AgentServer(socket, self._reached, self._reported)
+        sight = Sight(self._live, self._first_commit_t, self._server.send_undo)
+        heal_s = self.scenario.bounds.get("recover_s") or HEAL_S
+        self._desk = Desk(
+            self.name, self.faults, self._log, context.journal, sight, self._wake, heal_s, by_line=by_line
+        )
+        self._desk.arm()
+        then = leaks.before(context.run, context.temp)
+        self._server.start()
+        running: Running | None = None
+        try:
+            running = self._start(socket, tmp, work)
+            self._watch(running)
+            self._settle(running)
+        finally:
+            # Whatever happened above, an interruption included: faults first, then the target, then the line.
+            with self.interrupts.held():
+                self._desk.heal()
+                if running is not None:
+                    running.stop()
+                self._server.stop()
+                shutil.rmtree(work, ignore_errors=True)
+                self._check_leaks(tmp, then)
+                shutil.rmtree(tmp, ignore_errors=True)
+
+    # -- start
+
+    def _start(self, socket: Path, tmp: Path, work: Path) -> Running:
+        config = socket.with_suffix(".json")
+        env = {**self.context.env, "TMPDIR": str(tmp)}
+        if self.faults or self.target.step_source == "agent":
+            boot.write_config(config, self._agent_config(socket))
+            env = boot.environment(config, env)
+        out = os.open(self.folder / "stdout.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        err = os.open(self.folder / "stderr.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        digest = bool(self.scenario.target.get("digest", True))
+        try:
+            launch = Launch(env, self._log.path, self.seed, work, out, err, digest)
+            running = self.target.start(launch)
+        finally:
+            os.close(out)
+            os.close(err)
+        self._log.emit(
+            "target.start",
+            pid=running.pid,
+            argv=running.argv,
+            kind=self.scenario.target["kind"],
+            restart=self.scenario.target.get("restart", self.target.restart),
+            contained=getattr(running, "contained", None),
+        )
+        if self._desk.by_line:
+            self._lines = Tail(self.folder / "stdout.log")
+        return running
+
+    def _agent_config(self, socket: Path) -> dict[str, Any]:
+        target = self.scenario.target
+        agent = self.target.step_source == "agent"
+        rule = {key: value for key, value in (target.get("step") or {}).items() if value is not None}
+        return {
+            "protocol": boot.PROTOCOL,
+            "run": self.context.run,
+            "socket": str(socket),
+            "events": str(self._log.path),
+            "observe": agent,
+            "digest": bool(target.get("digest", True)) and agent,
+            "step_source": self.target.step_source,
+            "step_rule": rule,
+            "t0": time.monotonic(),
+            "faults": self._desk.for_agents(),
+        }
+
+    # -- while it runs
+
+    def _watch(self, running: Running) -> None:
+        """Until the target's end or the run's bound. Sleeps; deadlines, agents and the target's end wake
+        it."""
+        limit = time.monotonic() + float(self.scenario.bounds["run_s"] or 60.0)
+        poll = select.poll()
+        poll.register(running.end_fd, select.POLLIN)
+        poll.register(self._wake_read, select.POLLIN)
+        while True:
+            self._look()
+            self._desk.tick()
+            self.end = running.poll()
+            if self.end is not None:
+                return
+            now = time.monotonic()
+            if now >= limit:
+                self.timed_out = True
+                return
+            poll.poll(1000.0 * max(0.0, min(self._pause(now), limit - now)))
+            self._drain_wake()
+
+    def _pause(self, now: float) -> float:
+        due = self._desk.next_due()
+        pause = LOOK_S if due is None else min(LOOK_S, due - now)
+        waits_for_edge = self._lines is not None or (
+            self._first_commit_t() is None and any("after_s" in f.when for f in self.faults)
+        )
+        return min(pause, EDGE_S) if waits_for_edge else pause
+
+    def _look(self) -> None:
+        for event in self._tail.events():
+            self._ranks.feed(event)
+            if event.get("source") != "engine":
+                self.on_event(event)
+        if self._lines is not None:
+            self._read_lines(self._lines)
+
+    def _read_lines(self, lines: Tail) -> None:
+        """The step rule `stdout`: a line names the step that is done, so the next one is in progress."""
+        pattern = re.compile(self.scenario.target["step"]["pattern"])
+        for line in lines.lines():
+            match = pattern.search(line.decode(errors="replace"))
+            if match is None:
+                continue
+            groups = match.groupdict()
+            step = int(groups.get("step") or match.group(1))
+            rank = int(groups["rank"]) if groups.get("rank") else None
+            # A line without a rank speaks for the whole job.
+            for each in range(self.scenario.target["world"]) if rank is None else (rank,):
+                self._log.emit("step.commit", rank=each, step=step)
+            self._server.send_step(step + 1, rank)
+            self._desk.on_line_step(step + 1)
+
+    def _reached(self, reached: Any) -> str:
+        self._look_quietly()
+        return self._desk.on_reached(reached)
+
+    def _look_quietly(self) -> None:
+        for event in self._tail.events():
+            self._ranks.feed(event)
+
+    def _reported(self, report: Report) -> None:
+        if report.op == "hello":
+            inner = processes.inner_pid(report.pid)
+            if inner is not None and inner != report.pid:
+                self._inner_pids[inner] = report.pid
+            self._log.emit("process.seen", pid=report.pid, start_ticks=report.start_ticks, rank=report.rank)
+        self._desk.on_report(report)
+        self._wake()
+
+    def _live(self) -> dict[int, tuple[int, int]]:
+        self._look_quietly()
+        found: dict[int, tuple[int, int]] = {}
+        for rank, (inner, ticks) in list(self._ranks.inner.items()):
+            pid = self._outer(inner, ticks)
+            if pid is not None:
+                found[rank] = (pid, ticks)
+        for rank, pid in list(self._ranks.holders.items()):
+            known = self._ranks.ticks.get(pid)
+            process = processes.read(pid)
+            if process is not None and not process.ended and known in (None, process.start_ticks):
+                found[rank] = (pid, process.start_ticks)
+        for rank in self._server.live:
+            victim = self._server.victim(rank)
+            if rank not in found and victim is not None:
+                found[rank] = (victim.pid, victim.start_ticks)
+        return {rank: who for rank, who in found.items() if processes.is_alive(*who)}
+
+    def _outer(self, inner: int, ticks: int) -> int | None:
+        """The pid out here of a process that an agent named by its pid in there; the start time is the same
+        in both."""
+        known = self._inner_pids.get(inner)
+        if known is not None and processes.is_alive(known, ticks):
+            return known
+        for process in processes.marked(self.context.run):
+            if process.start_ticks == ticks and processes.inner_pid(process.pid) == inner:
+                self._inner_pids[inner] = process.pid
+                return process.pid
+        return None
+
+    def _first_commit_t(self) -> float | None:
+        if len(self._ranks.committed) < int(self.scenario.target["world"]):
+            return None
+        return self._ranks.first_commit_t
+
+    # -- wake-ups from other threads
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_write, b"!")
+        except OSError:
+            pass
+
+    def _drain_wake(self) -> None:
+        try:
+            os.read(self._wake_read, 4096)
+        except BlockingIOError:
+            pass
+
+    # -- the end
+
+    def _settle(self, running: Running) -> None:
+        how = "the tool stopped the target at its run bound" if self.timed_out else "the target ended"
+        if self.end is not None:
+            how = f"the target ended with {described(self.end)}"
+        end = self.end or End(None, None)
+        self._log.emit(
+            "target.exit",
+            pid=running.pid,
+            code=end.code,
+            signal=end.signal,
+            expected=self.timed_out,
+            timed_out=self.timed_out or None,
+            detail=f"stopped after {self.scenario.bounds['run_s']:g} s" if self.timed_out else None,
+        )
+        self._desk.close(how)
+        if not self.timed_out:
+            for orphan in running.orphans():
+                self._log.emit("orphan.seen", pid=orphan.pid, argv=" ".join(processes.argv(orphan.pid)))
+
+    def _check_leaks(self, tmp: Path, then: leaks.Before) -> None:
+        known = {(pid, ticks) for pid, ticks in self._ranks.ticks.items()}
+        ignore = self.scenario.target.get("ignore_files") or ()
+        left = leaks.look(self.context.run, self.context.temp, tmp, then, ignore, known)
+        self.left = left
+        self._log.emit(
+            "leak.check", processes=left.processes, shm=left.shm, sockets=left.sockets, files=left.files
+        )
+        # What is left is on record; it must not be there for the next scenario.
+        for found in left.processes:
+            process = processes.read(found["pid"])
+            if process is not None and process.start_ticks == found["start_ticks"]:
+                processes.kill(process)
+
+
+def described(end: End) -> str:
+    """An end in words."""
+    return f"signal {end.signal}" if end.code is None else f"exit code {end.code}"

@@ -1,0 +1,95 @@
+"""What a person or a program sees of a run: the live view, plain lines, or one JSON document."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from rich.console import Console
+
+from chaos import report as reports
+from chaos.judge import ScenarioVerdict
+from chaos.plan import Plan
+from chaos.report import LiveView
+
+Format = Literal["rich", "plain", "json"]
+# A live view that is fed faster than this only takes time from the job on a small machine.
+STEP_EVERY_S = 0.25
+
+
+class View:
+    """The output of one run. A context manager.
+
+    Args:
+        form: rich (live view and table), plain (lines), or json (the report on stdout, lines on stderr).
+        total: number of scenarios.
+    """
+
+    def __init__(self, form: Format, total: int) -> None:
+        self.form = form
+        self.console = Console(
+            stderr=form == "json", no_color=True if form != "rich" else None, highlight=False
+        )
+        self._live = LiveView(total, self.console, plain=form != "rich")
+        self._last_step = 0.0
+
+    def __enter__(self) -> View:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, value, trace)
+
+    def began(self, plan: Plan, path: Path, replay: str) -> None:
+        """The first lines: what it takes to do the same again."""
+        self._say(f"{plan.suite}: {len(plan.scenarios)} scenarios, seed {plan.seed}")
+        self._say(f"plan {path} (sha256 {plan.hash[:12]})")
+        self._say(f"replay: {replay}")
+
+    def twin(self, name: str) -> None:
+        """A reference twin is run first."""
+        self._say(f"    reference run for {name}")
+
+    def scenario(self, name: str, steps: int | None) -> None:
+        """A scenario begins."""
+        self._live.on_scenario(name, steps)
+
+    def event(self, event: Mapping[str, object]) -> None:
+        """Something happened. Steps, which are many, are thinned out."""
+        if event.get("event") == "step.commit":
+            now = time.monotonic()
+            if now - self._last_step < STEP_EVERY_S:
+                return
+            self._last_step = now
+        self._live.on_event(event)
+
+    def verdict(self, verdict: ScenarioVerdict) -> None:
+        """A scenario was judged."""
+        self._live.on_verdict(verdict)
+
+    def ended(self, report: dict[str, object], left: list[str]) -> None:
+        """The run is over."""
+        self._live.__exit__(None, None, None)
+        for line in left:
+            self._say(f"LEFT OVER: {line}")
+        show(report, self.form, self.console)
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def show(report: dict[str, object], form: Format, console: Console) -> None:
+    """Print a report."""
+    if form == "json":
+        sys.stdout.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    elif form == "plain":
+        console.print("\n" + reports.plain_table(report), soft_wrap=True, markup=False, highlight=False)
+    else:
+        console.print(reports.rich_table(report))

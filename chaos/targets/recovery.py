@@ -1,0 +1,131 @@
+"""Target `recovery`: a workload under the runtime that ships with this toolkit.
+
+All launches of a run come from one template process that has torch imported already: an import per scenario
+would cost more than the scenario.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from chaos.errors import TargetFailed
+from chaos.targets import paths
+from chaos.targets.base import End, Launch, Running, Setting, Target
+from injectors import boot
+
+if TYPE_CHECKING:
+    from recovery.launch import Job, Zygote
+
+
+class Template:
+    """The run's template process, started at the first use or ahead of it. One a run."""
+
+    def __init__(self, env: Mapping[str, str], preload: Sequence[str] = ()) -> None:
+        self._env, self._preload = env, tuple(preload)
+        self._zygote: Zygote | None = None
+
+    def get(self) -> Zygote:
+        """The template, ready to launch.
+
+        Raises:
+            TargetFailed: it could not be started, for example because there is no torch.
+        """
+        if self._zygote is None:
+            # Imported here: the launcher is needed by runs only, and the command line must start fast.
+            from recovery.launch import Zygote
+
+            # The agent's boot folder is there from the start; each launch then names its own configuration.
+            env = boot.environment("", self._env)
+            del env[boot.VARIABLE]
+            try:
+                self._zygote = Zygote.start(env, self._preload)
+            except (OSError, RuntimeError) as error:
+                raise TargetFailed(
+                    f"the template process did not start: {error}", "see `torch-chaos doctor`"
+                ) from None
+        return self._zygote
+
+    def stop(self) -> None:
+        """End it. May be repeated."""
+        zygote, self._zygote = self._zygote, None
+        if zygote is not None:
+            zygote.stop()
+
+
+class RecoveryTarget(Target):
+    """A training script that uses `recovery`, launched with `python -m recovery.launch`'s own flags."""
+
+    step_source: ClassVar[Literal["recovery", "agent"]] = "recovery"
+    restart: ClassVar[Literal["in_place", "whole_job"]] = "in_place"
+
+    def __init__(self, setting: Setting, template: Template) -> None:
+        super().__init__(setting)
+        self._template = template
+
+    def check(self) -> None:
+        paths.workload(self.spec["workload"], self.setting.folder)
+
+    def files(self) -> list[Path]:
+        import recovery
+
+        # What the runtime computes is part of what a twin is compared with.
+        runtime = sorted(Path(recovery.__path__[0]).rglob("*.py"))
+        return [paths.workload(self.spec["workload"], self.setting.folder), *runtime]
+
+    def start(self, launch: Launch) -> Running:
+        spec = self.spec
+        args = ["--nproc-per-node", str(spec["world"]), "--seed", str(launch.seed)]
+        if spec.get("spares") is not None:
+            args += ["--spares", str(spec["spares"])]
+        if spec.get("max_restarts") is not None:
+            args += ["--max-restarts", str(spec["max_restarts"])]
+        args += [str(paths.workload(spec["workload"], self.setting.folder)), *self._script_args(launch.work)]
+        env = {**launch.env, **paths.environment(spec.get("env") or {}, self.setting.folder, launch.work)}
+        env["RECOVERY_EVENTS"] = str(launch.events)
+        env["RECOVERY_DIGEST"] = "1" if launch.digest else "0"
+        cwd = self.setting.folder / spec["cwd"] if spec.get("cwd") else Path.cwd()
+        job = self._template.get().launch(args, env, str(cwd), launch.stdout, launch.stderr)
+        return _Job(job, [sys.executable, "-m", "recovery.launch", *args])
+
+    def _script_args(self, work: Path) -> list[str]:
+        """The script's arguments. Shipped workloads are told how long to train; a user's own says it in
+        `args`."""
+        given = [paths.filled(word, self.setting.folder, work) for word in self.spec.get("args") or []]
+        given = [word.replace("{steps}", str(self.spec["steps"])) for word in given]
+        if paths.is_shipped(self.spec["workload"]) and "--steps" not in given:
+            given = ["--steps", str(self.spec["steps"]), *given]
+        return given
+
+
+class _Job(Running):
+    def __init__(self, job: Job, argv: list[str]) -> None:
+        self._job = job
+        self.pid = job.pid
+        self.argv = argv
+        try:
+            self._pidfd = os.pidfd_open(job.pid)
+        except ProcessLookupError:
+            # It has ended already: a descriptor that is always readable says the same.
+            self._pidfd = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+    @property
+    def end_fd(self) -> int:
+        return self._pidfd
+
+    def poll(self) -> End | None:
+        code = self._job.poll()
+        if code is None:
+            return None
+        return End(code) if code >= 0 else End(None, -code)
+
+    def stop(self) -> None:
+        if self._job.poll() is None:
+            self._job.kill()
+            self._job.wait(5.0)
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1

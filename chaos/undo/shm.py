@@ -1,0 +1,76 @@
+"""Shared memory that a run left in /dev/shm: recognised, and removed where it can only be the run's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+
+from chaos.clusters import processes
+
+FOLDER = "/dev/shm"
+# Names that torch, Python's multiprocessing, OpenMP and NCCL give. An entry of another name is reported, not
+# removed.
+OURS = ("torch_", "psm_", "sem.mp-", "sem.loky-", "pymp-", "nccl-", "__KMP_REGISTERED_LIB_", "recovery-")
+
+
+def entries() -> set[str]:
+    """The names in /dev/shm; empty where there is none."""
+    try:
+        return set(os.listdir(FOLDER))
+    except OSError:
+        return set()
+
+
+def left(before: Collection[str], since: float) -> list[str]:
+    """Entries that are new, belong to this user, and that no living process maps or holds open.
+
+    Args:
+        before: names that were there when the run began.
+        since: wall-clock time at which the run began, seconds.
+
+    Memory that a living process still uses belongs to that process: to another program, or to one of the run
+    that the process check reports.
+    """
+    new = []
+    for name in entries() - set(before):
+        try:
+            stat = os.stat(f"{FOLDER}/{name}", follow_symlinks=False)
+        except OSError:
+            continue
+        if stat.st_uid == os.getuid() and stat.st_ctime >= since - 1.0:
+            new.append(name)
+    if not new:
+        return []
+    used = _in_use()
+    return sorted(name for name in new if f"{FOLDER}/{name}" not in used)
+
+
+def remove(names: Collection[str]) -> list[str]:
+    """Remove entries with names that this kind of run gives; returns those that stay."""
+    stay = []
+    for name in names:
+        if not name.startswith(OURS):
+            stay.append(name)
+            continue
+        try:
+            os.unlink(f"{FOLDER}/{name}")
+        except FileNotFoundError:
+            pass
+        except OSError:
+            stay.append(name)
+    return stay
+
+
+def _in_use() -> set[str]:
+    used: set[str] = set()
+    for pid in processes.pids():
+        try:
+            with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+                used.update(line.split(None, 5)[5].strip() for line in file if f" {FOLDER}/" in line)
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                path = os.readlink(f"/proc/{pid}/fd/{fd}")
+                if path.startswith(f"{FOLDER}/"):
+                    used.add(path)
+        except OSError:
+            continue
+    return used

@@ -1,0 +1,149 @@
+"""A job that costs nothing: ranks that count steps, and a supervisor that replaces those that die or freeze.
+
+Usage: job.py WORLD STEPS STEP_S [--leave-shm] [--orphan] [--fail]. No torch, no collectives: a rank that is
+replaced goes on after the last step that it committed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import mmap
+import os
+import subprocess
+import sys
+import time
+
+from recovery import events
+
+WORLD, STEPS, STEP_S = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+FLAGS = set(sys.argv[4:])
+FROZEN_S = 0.1
+
+
+def start_ticks(pid: int) -> int:
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[19])
+
+
+def state(pid: int) -> str:
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+# The newest generation, as all processes see it.
+NOW = mmap.mmap(-1, 8)
+
+
+def enter(rank: int, known: int) -> int:
+    """Say that the newest generation was entered, once."""
+    newest = int.from_bytes(NOW[:8], "little")
+    if newest != known:
+        events.emit("generation.formed", generation=newest, rank=rank, fds=8, threads=1, rss_bytes=10**7)
+    return newest
+
+
+def worker(rank: int, first: int, out: int) -> None:
+    """Commit steps `first`.. one after the other."""
+    # Ends with its supervisor, as the ranks of a real runtime do.
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(WORLD), RECOVERY_ROLE="worker")
+    generation = 0
+    for step in range(first, STEPS):
+        generation = enter(rank, generation)
+        events.emit("step.begin", rank=rank, generation=generation, step=step)
+        time.sleep(STEP_S)
+        digest = hashlib.sha256(f"{os.environ['JOB_SEED']} {step}".encode()).hexdigest()[:16]
+        events.emit(
+            "step.commit", rank=rank, generation=generation, step=step, adopted=False, again=False, digest=digest,
+            rng=f"{rank}-{step}", loss=1.0 / (step + 1), notes={"samples": [step * WORLD + rank]},
+        )
+        os.write(out, f"{rank} {step}\n".encode())
+    os._exit(0)
+
+
+class Supervisor:
+    def __init__(self) -> None:
+        self.pids: dict[int, int] = {}
+        self.done: dict[int, int] = {}
+        self.generation = 1
+        self.read, self.write = os.pipe()
+        os.set_blocking(self.read, False)
+
+    def fork(self, rank: int) -> None:
+        pid = os.fork()
+        if pid == 0:
+            worker(rank, self.done.get(rank, -1) + 1, self.write)
+        self.pids[rank] = pid
+        events.emit("worker.start", pid=pid, start_ticks=start_ticks(pid), role="member", rank=rank)
+
+    def members(self) -> list[dict[str, int]]:
+        return [{"rank": rank, "pid": pid} for rank, pid in sorted(self.pids.items())]
+
+    def run(self) -> int:
+        os.environ["RECOVERY_ROLE"] = "supervisor"
+        events.emit("job.start", world=WORLD, argv=sys.argv, seed=int(os.environ["JOB_SEED"]), config={})
+        NOW[:8] = self.generation.to_bytes(8, "little")
+        for rank in range(WORLD):
+            self.fork(rank)
+        events.emit("generation.open", generation=1, members=self.members(), cause="start")
+        while self.pids:
+            self.progress()
+            for rank, pid in list(self.pids.items()):
+                self.look(rank, pid)
+            time.sleep(0.002)
+        events.emit("job.end", exit_code=0, reason="done", detail="")
+        return 0
+
+    def progress(self) -> None:
+        try:
+            for line in os.read(self.read, 65536).decode().splitlines():
+                rank, step = map(int, line.split())
+                self.done[rank] = max(step, self.done.get(rank, -1))
+        except BlockingIOError:
+            pass
+
+    def look(self, rank: int, pid: int) -> None:
+        seen = time.monotonic()
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+            events.emit("worker.exit", pid=pid, rank=rank, role="member", code=0, expected=True)
+            del self.pids[rank]
+            return
+        if not ended and state(pid) != "T":
+            return
+        kind = "crash" if ended else "stopped"
+        if not ended:
+            os.kill(pid, 9)
+            os.waitpid(pid, 0)
+        self.progress()
+        events.emit("worker.exit", pid=pid, rank=rank, role="member", signal=9, expected=False)
+        self.recover(rank, pid, kind, seen)
+
+    def recover(self, rank: int, pid: int, kind: str, seen: float) -> None:
+        self.generation += 1
+        about = {"rank": rank, "generation": self.generation}
+        events.emit("recovery.detect", pid=pid, kind=kind, detail="", **about)
+        events.emit("recovery.fence", **about)
+        NOW[:8] = self.generation.to_bytes(8, "little")
+        self.fork(rank)
+        events.emit("generation.open", generation=self.generation, members=self.members(), cause=kind)
+        for phase in ("regroup", "transfer", "resume"):
+            events.emit(f"recovery.{phase}", **about)
+        total = time.monotonic() - seen
+        phases = {f"{name}_s": total / 5 for name in ("detect", "fence", "regroup", "transfer", "resume")}
+        events.emit(
+            "recovery.done", generation=self.generation, causes=[{"rank": rank, "kind": kind, "detail": ""}],
+            total_s=total, bytes=0, **phases,
+        )
+
+
+if __name__ == "__main__":
+    if "--fail" in FLAGS:
+        raise ImportError("no module named 'flux_capacitor'")
+    if "--leave-shm" in FLAGS:
+        with open(f"/dev/shm/torch_{os.getpid()}_standin", "w") as file:
+            file.write("left")
+    if "--orphan" in FLAGS:
+        subprocess.Popen(["sleep", "30"], start_new_session=True)
+    sys.exit(Supervisor().run())
