@@ -148,16 +148,19 @@ class History:
         found = []
         for event in self.of("worker.start", "worker.promoted", "process.seen"):
             pid = int_of(event, "pid")
-            if pid is not None:
-                found.append(
-                    Worker(
-                        t=time_of(event),
-                        pid=pid,
-                        start_ticks=int_of(event, "start_ticks"),
-                        rank=int_of(event, "rank"),
-                        role=text_of(event, "role"),
-                    )
+            if pid is None:
+                continue
+            # A process that the engine merely saw may still carry the rank of the one that forked it.
+            rank = int_of(event, "rank") if event.get("event") != "process.seen" else None
+            found.append(
+                Worker(
+                    t=time_of(event),
+                    pid=pid,
+                    start_ticks=int_of(event, "start_ticks"),
+                    rank=rank,
+                    role=text_of(event, "role"),
                 )
+            )
         return tuple(found)
 
     @cached_property

@@ -87,12 +87,14 @@ class Commit:
         rank, step = int_of(event, "rank"), int_of(event, "step")
         if rank is None or step is None:
             return None
+        # The engine speaks for a script that prints its steps; its own pid is not the committer's.
+        pid = None if event.get("source") == "engine" else int_of(event, "pid")
         parts = {name: str(value) for name, value in map_of(event, "parts").items()}
         return cls(
             t=time_of(event),
             rank=rank,
             step=step,
-            pid=int_of(event, "pid"),
+            pid=pid,
             generation=int_of(event, "generation"),
             adopted=event.get("adopted") is True,
             again=event.get("again") is True,

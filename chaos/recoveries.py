@@ -4,9 +4,9 @@ Rules kept here:
 
 - The judge's own clock stands beside the target's: `measured_s` runs from the first fault that a
   recovery answers to the first step that the job committed afterwards.
-- A fault belongs to the first recovery that names its rank among the two that end after it; if none
-  names it, to the first one still without a fault. So a wrong name is a wrong name, not a missing
-  recovery.
+- A fault belongs to the first recovery that ends after it, if that one names its rank; else to the first
+  of the next two that no other fault explains, or to the second if that one names it. So a wrong name is
+  a wrong name, not a missing recovery.
 """
 
 from __future__ import annotations
@@ -82,28 +82,24 @@ def _owners(found: Sequence[Recovery], fired: Sequence[FaultTrail]) -> dict[str,
     named = [{cause.rank for cause in recovery.causes} for recovery in found]
     owners: dict[str, int] = {}
     for fault in fired:
-        for position in _after(found, fault)[:2]:
-            if fault.rank is not None and fault.rank in named[position]:
-                owners[fault.id] = position
-                break
+        first = next(iter(_after(found, fault)), None)
+        if first is not None and fault.rank in named[first]:
+            owners[fault.id] = first
     for fault in fired:
         if fault.id in owners:
             continue
-        free = [position for position in _after(found, fault) if position not in owners.values()]
-        if free and _is_near(found, free[0], fault):
-            owners[fault.id] = free[0]
+        # It struck while another fault's recovery was ending, or it was called by a wrong name.
+        near = _after(found, fault)[:2]
+        fits = [position for position in near if position not in owners.values()]
+        fits += [position for position in near[1:] if fault.rank in named[position]]
+        if fits:
+            owners[fault.id] = fits[0]
     return owners
 
 
 def _after(found: Sequence[Recovery], fault: FaultTrail) -> list[int]:
     """Positions of the recoveries that ended after the fault fired."""
     return [i for i, recovery in enumerate(found) if recovery.t >= (fault.fired_t or 0.0)]
-
-
-def _is_near(found: Sequence[Recovery], position: int, fault: FaultTrail) -> bool:
-    """Whether at most one other recovery ended between the fault and this one."""
-    between = [r for r in found[:position] if r.t >= (fault.fired_t or 0.0)]
-    return len(between) <= 1
 
 
 def _measured(recovery: Recovery, answered: Sequence[FaultTrail], commits: Sequence[Commit]) -> float | None:
@@ -135,13 +131,20 @@ class _Attempt:
 
 
 def _attempts(workers: Sequence[Worker], commits: Sequence[Commit]) -> list[_Attempt]:
-    """The job's lives: a new one begins when a rank shows up with another process."""
-    seen = [(worker.t, worker.rank, worker.pid) for worker in workers]
-    seen += [(commit.t, commit.rank, commit.pid) for commit in commits if commit.pid is not None]
+    """The job's lives: a new one begins when a rank shows up with another process.
+
+    Only processes that commit count, if any commit names its process: a data loader's workers carry their
+    trainer's rank, and a life that ended before its first step belongs to the next one.
+    """
+    committing = {commit.pid for commit in commits if commit.pid is not None}
+    seen = [
+        (w.t, w.rank, w.pid)
+        for w in workers
+        if w.rank is not None and (not committing or w.pid in committing)
+    ]
+    seen += [(c.t, c.rank, c.pid) for c in commits if c.pid is not None]
     attempts: list[_Attempt] = []
-    for t, rank, pid in sorted(
-        ((t, r, p) for t, r, p in seen if r is not None and p is not None), key=lambda item: item[0]
-    ):
+    for t, rank, pid in sorted(seen, key=lambda item: item[0]):
         if not attempts:
             attempts.append(_Attempt(t))
         current = attempts[-1]
@@ -170,7 +173,7 @@ def derived_recoveries(
         answered = [fault for fault in fired if since_t < (fault.fired_t or 0.0) <= new.t]
         start_t = min((fault.fired_t or 0.0 for fault in answered), default=None)
         passed = next(
-            (commit for commit in commits if commit.pid in new.pids and commit.step > _highest(commits, new)),
+            (c for c in commits if _is_of(c, new) and c.step > _highest(commits, new)),
             None,
         )
         total_s = passed.t - start_t if passed is not None and start_t is not None else None
@@ -188,6 +191,11 @@ def derived_recoveries(
             )
         )
     return tuple(result)
+
+
+def _is_of(commit: Commit, life: _Attempt) -> bool:
+    """Whether the commit was made in this life; one without a pid is told by its time."""
+    return commit.t >= life.t if commit.pid is None else commit.pid in life.pids
 
 
 def _highest(commits: Sequence[Commit], new: _Attempt) -> int:

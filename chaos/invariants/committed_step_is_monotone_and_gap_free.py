@@ -29,7 +29,7 @@ def committed_step_is_monotone_and_gap_free(
         before: Commit | None = None
         highest = -1
         for commit in history.commits(rank):
-            if before is not None and before.pid == commit.pid:
+            if before is not None and _is_same_process(before, commit, scene):
                 line = _same_process(before, commit)
             else:
                 line = _successor(history, scene, commit, highest, (rank, commit.pid) in received)
@@ -38,6 +38,13 @@ def committed_step_is_monotone_and_gap_free(
             before, highest = commit, max(highest, commit.step)
     total = len(history.commits())
     return offences.finding_or(held(f"{total} commits of {len(history.ranks)} ranks in order"))
+
+
+def _is_same_process(before: Commit, commit: Commit, scene: Scene) -> bool:
+    """Whether one process made both commits. Nameless ones do, unless the job may have restarted."""
+    if commit.pid is None and scene.restarts_whole_job and commit.step <= before.step:
+        return False
+    return before.pid == commit.pid
 
 
 def _same_process(before: Commit, commit: Commit) -> str | None:

@@ -52,8 +52,24 @@ def unfinished(history: History, reference: History | None, scene: Scene) -> lis
     if not steps:
         return None
     ranks = range(scene.world) if scene.world is not None else history.ranks
-    highest = {rank: max((commit.step for commit in history.commits(rank)), default=-1) for rank in ranks}
+    highest = {rank: _highest(history, rank) for rank in ranks}
     return [(rank, step) for rank, step in highest.items() if step < steps - 1]
+
+
+def _highest(history: History, rank: int) -> int:
+    """The highest step of which the rank held the state; -1 if none.
+
+    A successor that joins when all is done commits nothing: it received the state (version = steps held).
+    """
+    committed = [commit.step for commit in history.commits(rank)]
+    received = [
+        version - 1
+        for event in history.of("state.receive")
+        if int_of(event, "rank") == rank
+        and event.get("verified") is True
+        and (version := int_of(event, "version")) is not None
+    ]
+    return max([*committed, *received], default=-1)
 
 
 def stopped_by_tool(history: History) -> bool:

@@ -23,7 +23,7 @@ def progress_after_heal(history: History, reference: History | None, scene: Scen
 
     Smallest break: no commit after the only fault, steps left.
     """
-    if scene.exit_code not in (None, 0):
+    if scene.is_meant_to_end:
         return not_applicable(f"the job is meant to end with exit code {scene.exit_code}")
     lagging = unfinished(history, reference, scene)
     own = [commit for commit in history.commits() if not commit.adopted]
@@ -50,8 +50,14 @@ def progress_after_heal(history: History, reference: History | None, scene: Scen
 
 
 def _healed_t(history: History) -> float:
-    """When the last fault was over, monotonic seconds; -inf if none fired."""
-    return max(
-        (fault.undone_t or fault.fired_t for fault in history.faults.values() if fault.fired_t is not None),
-        default=float("-inf"),
-    )
+    """When the last fault was over, monotonic seconds; -inf if none fired.
+
+    An undo after the target's end healed nothing; such a fault counts from the moment it fired.
+    """
+    end_t = min((time_of(event) for event in history.of("target.exit")), default=float("inf"))
+    over = [
+        fault.undone_t if fault.undone_t is not None and fault.undone_t < end_t else fault.fired_t
+        for fault in history.faults.values()
+        if fault.fired_t is not None
+    ]
+    return max((t for t in over if t is not None), default=float("-inf"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from statistics import median
 
 from chaos.history import History
-from chaos.invariants.finding import Finding, Offences, held, not_applicable, too_thin
+from chaos.invariants.finding import Finding, Offences, held, too_thin
 from chaos.invariants.invariant import invariant
-from chaos.invariants.one_recovery_per_fault import describe
+from chaos.invariants.one_recovery_per_fault import describe, without_recovery
 from chaos.invariants.scene import Scene
 from chaos.records import Recovery
 
@@ -28,12 +28,7 @@ def recovered_within_bounds(history: History, reference: History | None, scene: 
     """
     recoveries = [r for r in history.recoveries(ignore=scene.silent_faults) if r.faults]
     if not recoveries:
-        loud = [
-            fault
-            for fault in history.faults.values()
-            if fault.fired_t is not None and fault.id not in scene.silent_faults
-        ]
-        return too_thin("no recovery to measure") if loud else not_applicable("nothing to recover from")
+        return without_recovery(history, scene)
     offences = Offences()
     bare = 0
     for recovery in recoveries:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from chaos.history import History
-from chaos.invariants.finding import Finding, Offences, held, not_applicable, too_thin
+from chaos.invariants.finding import Finding, Offences, held, not_applicable
 from chaos.invariants.invariant import invariant
-from chaos.invariants.one_recovery_per_fault import describe
+from chaos.invariants.one_recovery_per_fault import describe, without_recovery
 from chaos.invariants.scene import Scene
 from chaos.records import Cause, FaultTrail, Recovery
 
@@ -14,7 +14,8 @@ from chaos.records import Cause, FaultTrail, Recovery
 def right_rank_and_kind_named(history: History, reference: History | None, scene: Scene) -> Finding:
     """The causes of each recovery are the faults that it answers: same ranks, acceptable kinds.
 
-    Acceptable kinds come from the fault (``Fault.expects``). Recoveries without a fault are the
+    Acceptable kinds come from the fault (``Fault.expects``). An error in a collective may go without a
+    rank: each side sees only that it failed. Recoveries without a fault are the
     business of `one_recovery_per_fault`.
 
     Smallest break: rank 1 is killed and the recovery says rank 2.
@@ -23,12 +24,7 @@ def right_rank_and_kind_named(history: History, reference: History | None, scene
         return not_applicable(f"a {scene.kind} target names no causes")
     recoveries = [r for r in history.recoveries(ignore=scene.silent_faults) if r.faults]
     if not recoveries:
-        loud = [
-            fault
-            for fault in history.faults.values()
-            if fault.fired_t is not None and fault.id not in scene.silent_faults
-        ]
-        return too_thin("no recovery was reported") if loud else not_applicable("nothing to recover from")
+        return without_recovery(history, scene)
     offences = Offences()
     for recovery in recoveries:
         _judge(recovery, [history.faults[fault_id] for fault_id in recovery.faults], scene, offences)
@@ -49,4 +45,6 @@ def _fits(cause: Cause, fault: FaultTrail, scene: Scene) -> bool:
     planned = scene.fault(fault.id)
     if planned is None:
         return cause.rank == fault.rank
-    return (planned.any_rank or cause.rank == fault.rank) and cause.kind in planned.kinds
+    nameless = cause.rank is None and cause.kind == "collective_error"
+    rank_fits = planned.any_rank or nameless or cause.rank == fault.rank
+    return rank_fits and cause.kind in planned.kinds

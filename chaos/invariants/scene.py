@@ -54,8 +54,13 @@ class Scene:
 
     @property
     def silent_faults(self) -> frozenset[str]:
-        """Ids of the faults that should cause no recovery."""
-        return frozenset(fault.id for fault in self.faults if not fault.kinds)
+        """Ids of the faults that should cause no recovery: all if the scenario states 0 recoveries."""
+        return frozenset(fault.id for fault in self.faults if not fault.kinds or self.recoveries == 0)
+
+    @property
+    def is_meant_to_end(self) -> bool:
+        """Whether the job should end with an error (no holder of the state left, say)."""
+        return self.exit_code not in (None, 0)
 
     def fault(self, fault_id: str) -> PlannedFault | None:
         """The planned fault of this id, or None."""
@@ -68,12 +73,7 @@ class Scene:
         kind = text_of(target, "kind") or "recovery"
         default_restart = "in_place" if kind in KINDS_WITH_RUNTIME_EVENTS else "whole_job"
         recoveries = int_of(scenario, "recoveries")
-        # A scenario of 0 recoveries says: these faults are too small for anyone to react.
-        faults = tuple(
-            _planned(item, quiet=recoveries == 0)
-            for item in list_of(scenario, "faults")
-            if isinstance(item, Mapping)
-        )
+        faults = tuple(_planned(item) for item in list_of(scenario, "faults") if isinstance(item, Mapping))
         return cls(
             name=text_of(scenario, "name") or "?",
             kind=kind,
@@ -89,7 +89,7 @@ class Scene:
         )
 
 
-def _planned(item: Mapping[str, object], quiet: bool) -> PlannedFault:
+def _planned(item: Mapping[str, object]) -> PlannedFault:
     name = text_of(item, "name") or text_of(item, "fault") or "?"
     kinds, any_rank = expected_kinds(item, name)
     return PlannedFault(
@@ -97,7 +97,7 @@ def _planned(item: Mapping[str, object], quiet: bool) -> PlannedFault:
         name=name,
         where=map_of(item, "where"),
         when=map_of(item, "when"),
-        kinds=frozenset() if quiet else kinds,
+        kinds=kinds,
         any_rank=any_rank,
         needs_undo=needs_undo(item, name),
     )

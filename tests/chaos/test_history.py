@@ -80,7 +80,7 @@ def test_reported_recoveries_carry_their_faults_and_our_own_time() -> None:
 
 
 def test_derived_recoveries_end_with_the_first_new_step() -> None:
-    job = CommandJob().steps(3).kill(0, checkpoint=1).steps(2).kill(1, checkpoint=2).finish()
+    job = CommandJob().steps(3).kill(0, checkpoint=1).steps(2).kill(1, checkpoint=2).steps(1).finish()
     one, two = job.history().recoveries()
     assert one.derived
     assert (one.faults, one.rank) == (("f1",), 0)
@@ -95,6 +95,20 @@ def test_a_restart_is_seen_by_the_pids_of_commits_alone() -> None:
     job = CommandJob().steps(3).kill(0, checkpoint=1).steps(2)
     history = History(without(job.events, matching(event="worker.start")))
     assert [recovery.faults for recovery in history.recoveries()] == [("f1",)]
+
+
+def test_a_data_loaders_worker_is_no_restart_and_printed_steps_have_no_pid() -> None:
+    job = CommandJob().steps(3)
+    job.emit("worker.start", rank=1, pid=777)
+    job.steps(1).kill(0, checkpoint=1).steps(4)
+    assert [recovery.faults for recovery in job.history().recoveries()] == [("f1",)]
+    del job.events[next(i for i, e in enumerate(job.events) if e["pid"] == 777)]
+    printed = [
+        {**event, "source": "engine", "pid": 1} if event["event"] == "step.commit" else event
+        for event in job.events
+    ]
+    (recovery,) = History(printed).recoveries()
+    assert recovery.measured_s == job.history().recoveries()[0].measured_s
 
 
 def test_a_late_word_of_a_dead_process_is_no_restart() -> None:

@@ -54,5 +54,16 @@ def test_a_restarted_job_that_leaves_steps_out() -> None:
     assert verdict_of(RULE, job).verdict == Verdict.VIOLATED
 
 
+def test_a_script_that_prints_its_steps_has_no_pids() -> None:
+    job = CommandJob().steps(4).kill(0, checkpoint=1).steps(3)
+    printed = [
+        {**event, "source": "engine", "pid": 1} if event["event"] == "step.commit" else event
+        for event in job.events
+    ]
+    assert verdict_of(RULE, job, printed).verdict == Verdict.PASS
+    gap = without(printed, matching(event="step.commit", step=2))
+    assert verdict_of(RULE, job, gap).verdict == Verdict.VIOLATED
+
+
 def test_too_thin_without_commits() -> None:
     assert verdict_of(RULE, Job()).verdict == Verdict.INCONCLUSIVE

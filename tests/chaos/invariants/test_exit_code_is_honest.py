@@ -14,6 +14,15 @@ def test_holds_for_an_honest_end_either_way() -> None:
     assert verdict_of(rule, CommandJob().steps(2).finish()).verdict == Verdict.PASS
 
 
+def test_holds_if_a_successor_joins_when_all_is_done() -> None:
+    job = Job().steps(1).kill(1, ahead=[0]).finish()
+    late = without(job.events, lambda e: e["event"] == "step.commit" and e["rank"] == 1 and e["step"] > 0)
+    target = {"kind": "recovery", "world": 2, "steps": 2}
+    assert verdict_of(rule, job, late, target=target).verdict == Verdict.PASS
+    unverified = changed(late, matching(event="state.receive"), verified=False)
+    assert verdict_of(rule, job, unverified, target=target).verdict == Verdict.VIOLATED
+
+
 def test_zero_with_a_step_missing_on_one_rank() -> None:
     job = Job().steps(2).finish()
     bad = without(job.events, matching(event="step.commit", rank=1, step=1))

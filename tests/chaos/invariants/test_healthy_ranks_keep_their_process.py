@@ -25,7 +25,13 @@ def test_a_healthy_process_ends() -> None:
 
 def test_a_fault_that_should_cause_nothing_has_no_victim() -> None:
     job = Job(3).steps(1).kill(1)
-    assert verdict_of(rule, job, recoveries=0).verdict == Verdict.VIOLATED
+    job.faults[0]["expects"] = None
+    assert verdict_of(rule, job).verdict == Verdict.VIOLATED
+
+
+def test_a_killed_process_is_a_victim_even_if_no_recovery_should_follow() -> None:
+    job = Job(3).steps(1).kill(1)
+    assert verdict_of(rule, job, recoveries=0).verdict == Verdict.PASS
 
 
 def test_a_mismatch_may_cost_any_rank() -> None:

@@ -47,7 +47,7 @@ def test_a_recovery_that_names_one_of_two_faults() -> None:
 
 def test_a_fault_that_should_cause_nothing_and_does() -> None:
     job = Job(3).steps(1).kill(1)
-    assert verdict_of(rule, job, recoveries=0).count == 2
+    assert verdict_of(rule, job, recoveries=0).count == 1
     quiet = Job(3).steps(1)
     quiet.fault("collective.delay", 1, expects=None)
     quiet.steps(2)
@@ -58,12 +58,35 @@ def test_the_scenario_states_another_number() -> None:
     job = Job(3).steps(1).kill(1)
     assert verdict_of(rule, job, recoveries=1).verdict == Verdict.PASS
     assert verdict_of(rule, job, recoveries=2).first == "1 recoveries, the scenario expects 2"
+    merged = Job(3).steps(1).kill(1, during=2)
+    assert verdict_of(rule, merged, recoveries=2).verdict == Verdict.PASS
+    assert verdict_of(rule, merged, recoveries=1).verdict == Verdict.PASS
+
+
+def test_a_job_that_stands_still_is_not_judged_here() -> None:
+    job = Job(3).steps(1)
+    job.fault("process.stop", 1, expects="stopped")
+    assert verdict_of(rule, job).verdict == Verdict.PASS
+    assert verdict_of(rule, job.steps(1)).verdict == Verdict.PASS
+    assert verdict_of(rule, job.steps(1)).verdict == Verdict.VIOLATED
+    meant = verdict_of(rule, job, recoveries=3, expect={"verdict": "PASS", "exit_code": 3})
+    assert meant.verdict == Verdict.PASS
 
 
 def test_too_thin_if_no_fault_fired() -> None:
     job = Job(3).steps(1).kill(1)
     bare = without(job.events, matching(event="fault.fired"))
     assert verdict_of(rule, job, bare).verdict == Verdict.INCONCLUSIVE
+
+
+def test_a_script_may_ride_a_fault_out_unless_the_scenario_says_otherwise() -> None:
+    job = CommandJob().steps(2)
+    job.faults.append({"id": "f1", "name": "process.stop", "expects": "stopped", "has_undo": True})
+    for stage in ("fired", "verified", "undone", "undo_verified"):
+        job.emit(f"fault.{stage}", source="engine", fault="f1", name="process.stop", rank=1, pid=201)
+    job.steps(3)
+    assert verdict_of(rule, job).verdict == Verdict.PASS
+    assert verdict_of(rule, job, recoveries=1).verdict == Verdict.VIOLATED
 
 
 def test_a_restart_without_a_fault() -> None:

@@ -39,6 +39,14 @@ def test_a_job_that_was_silent_until_the_tool_stopped_it() -> None:
     assert verdict_of(rule, slow, target=target).verdict == Verdict.PASS
 
 
+def test_an_undo_after_the_end_is_not_held_against_the_job() -> None:
+    job = Job().steps(1).kill(1)
+    job.emit("target.exit", source="engine", code=None, signal=9, expected=True)
+    job.emit("fault.undone", source="engine", fault="f1")
+    target = {"kind": "recovery", "world": 2, "steps": 9}
+    assert verdict_of(rule, job, target=target).verdict == Verdict.PASS
+
+
 def test_not_applicable_if_the_job_is_meant_to_end() -> None:
     job = Job().steps(1)
     job.fault("process.kill", 0)

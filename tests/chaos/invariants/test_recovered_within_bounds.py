@@ -52,8 +52,12 @@ def test_too_thin_without_phases_without_a_recovery_or_without_a_commit_after_it
     assert verdict_of(rule, job, stuck).detail == "no commit followed a recovery"
 
 
-def test_not_applicable_without_a_fault() -> None:
+def test_not_applicable_without_a_fault_or_if_a_script_rode_it_out() -> None:
     assert verdict_of(rule, Job().steps(1)).verdict == Verdict.NOT_APPLICABLE
+    job = CommandJob().steps(2)
+    job.faults.append({"id": "f1", "name": "process.stop", "expects": "stopped", "has_undo": True})
+    job.emit("fault.fired", source="engine", fault="f1", name="process.stop", rank=1, pid=201)
+    assert verdict_of(rule, job.steps(3)).detail == "the target rode the faults out"
 
 
 def test_a_restarted_job_is_measured_to_the_first_new_step() -> None:

@@ -38,8 +38,21 @@ def test_a_mismatch_may_be_seen_on_any_rank() -> None:
     assert verdict_of(rule, job, bad).verdict == Verdict.PASS
 
 
+def test_a_failed_collective_may_name_no_rank_but_not_a_wrong_one() -> None:
+    job = Job(3).steps(1).kill(1, name="collective.error", kind="collective_error")
+    nameless = changed(job.events, DONE, causes=[{"kind": "collective_error"}])
+    assert verdict_of(rule, job, nameless).verdict == Verdict.PASS
+    wrong = changed(job.events, DONE, causes=[{"rank": 2, "kind": "collective_error"}])
+    assert verdict_of(rule, job, wrong).verdict == Verdict.VIOLATED
+    crash = Job(3).steps(1).kill(1)
+    unnamed = changed(crash.events, DONE, causes=[{"kind": "crash"}])
+    assert verdict_of(rule, crash, unnamed).verdict == Verdict.VIOLATED
+
+
 def test_too_thin_without_a_report_and_not_applicable_without_a_fault() -> None:
     job = Job(3).steps(1).kill(1)
     assert verdict_of(rule, job, without(job.events, DONE)).verdict == Verdict.INCONCLUSIVE
     assert verdict_of(rule, Job().steps(1)).verdict == Verdict.NOT_APPLICABLE
+    ends = verdict_of(rule, job, without(job.events, DONE), expect={"verdict": "PASS", "exit_code": 3})
+    assert ends.detail == "the job is meant to end, not to recover"
     assert verdict_of(rule, CommandJob().steps(1)).verdict == Verdict.NOT_APPLICABLE
