@@ -7,6 +7,7 @@ another size. Inner seam (below the runtime under test): the transport fails, or
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import time
 import zlib
@@ -25,23 +26,28 @@ Call = Callable[..., Any]
 _LONGEST_S = 3600.0
 
 
-def perform(agent: Agent, armed: Armed, op: str, call: Call, args: Any, kwargs: Any) -> Any:
-    """Carry out a fault in place of, before or around a collective; returns its Work."""
+def deviate(agent: Agent, armed: Armed, op: str, call: Call) -> Call:
+    """Carry out a fault of a collective that is about to be issued.
+
+    Returns:
+        What to call in its place, with the same arguments. Where the fault only holds the rank back, or
+        acts below the runtime, that is the original itself.
+    """
     match armed.name:
         case "collective.hang" | "collective.delay":
             _hold(agent, armed, op)
-            return call(*args, **kwargs)
-        case "collective.skip":
-            return _skip(agent, armed, op, args)
-        case "collective.extra":
-            _extra(agent, armed, op, call, args, kwargs)
-            return call(*args, **kwargs)
-        case "collective.mismatch":
-            return _mismatch(agent, armed, op, call, args, kwargs)
+            return call
         case "collective.error" | "collective.corrupt":
-            return _hand_down(agent, armed, call, args, kwargs)
+            agent.inner = armed
+            return call
+        case "collective.skip":
+            return functools.partial(_skip, agent, armed, op)
+        case "collective.extra":
+            return functools.partial(_extra, agent, armed, op, call)
+        case "collective.mismatch":
+            return functools.partial(_mismatch, agent, armed, op, call)
     agent.report("failed", armed, f"this agent knows no {armed.name}", proven=False)
-    return call(*args, **kwargs)
+    return call
 
 
 def perform_inner(agent: Agent, armed: Armed, call: Call, args: Any, kwargs: Any) -> Any:
@@ -51,17 +57,6 @@ def perform_inner(agent: Agent, armed: Armed, call: Call, args: Any, kwargs: Any
         agent.report("fired", armed, f"{name} raises where the backend is called")
         raise RuntimeError(f"torch-chaos {armed.id}: collective.error in {name}, raised on purpose")
     return _corrupt(agent, armed, name, call, args, kwargs)
-
-
-def _hand_down(agent: Agent, armed: Armed, call: Call, args: Any, kwargs: Any) -> Any:
-    """Let the runtime work, and act where it calls its backend."""
-    agent.inner = armed
-    try:
-        return call(*args, **kwargs)
-    finally:
-        if agent.inner is armed:
-            agent.inner = None
-            agent.report("failed", armed, "the runtime called no backend for this collective", proven=False)
 
 
 # -- late ---------------------------------------------------------------------------------------------
@@ -87,7 +82,7 @@ def _hold(agent: Agent, armed: Armed, op: str) -> None:
 # -- wrong sequence -----------------------------------------------------------------------------------
 
 
-def _skip(agent: Agent, armed: Armed, op: str, args: Any) -> Any:
+def _skip(agent: Agent, armed: Armed, op: str, *args: Any, **kwargs: Any) -> Any:
     """Leave it out: the caller gets a Work that is done, and its tensors as they were."""
     agent.report(
         "fired", armed, f"{op} is not issued", collective=op, tensors=_shapes(args), sum=checksum(args)
@@ -95,7 +90,7 @@ def _skip(agent: Agent, armed: Armed, op: str, args: Any) -> Any:
     return done_work(args[0] if args else None)
 
 
-def _extra(agent: Agent, armed: Armed, op: str, call: Call, args: Any, kwargs: Any) -> None:
+def _extra(agent: Agent, armed: Armed, op: str, call: Call, *args: Any, **kwargs: Any) -> Any:
     """Issue one more of the same shape with other numbers, and do not wait for it: nobody would."""
     value = float(armed.params["value"])
     copies = _copies(args, value)
@@ -107,7 +102,7 @@ def _extra(agent: Agent, armed: Armed, op: str, call: Call, args: Any, kwargs: A
     )
 
 
-def _mismatch(agent: Agent, armed: Armed, op: str, call: Call, args: Any, kwargs: Any) -> Any:
+def _mismatch(agent: Agent, armed: Armed, op: str, call: Call, *args: Any, **kwargs: Any) -> Any:
     """Issue it with a tensor that is longer than the peers'."""
     torch = sys.modules["torch"]
     first = next(_tensors(args), None)

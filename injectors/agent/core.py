@@ -13,13 +13,15 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import acts, trigger
 from .events import EventFile
 from .link import Link
 from .trigger import Armed, Point
+
+INNER = ("collective.error", "collective.corrupt")
 
 
 class Agent:
@@ -28,6 +30,8 @@ class Agent:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.hooks: list[str] = []
+        self.await_forward: Callable[[], None] = lambda: None
+        """Watch for the next forward; set by the module that hooks it."""
         self._reset()
 
     def _reset(self) -> None:
@@ -44,9 +48,7 @@ class Agent:
         self.hot_collective = True
         """True also before the process is awake, so that its first collective wakes it."""
         self.inner: Armed | None = None
-        """A fault that the inner seam is to carry out in the collective now being issued."""
-        self.issuing = False
-        """A collective is being issued: those it is built from are not points of their own."""
+        """A fault that the inner seam is to carry out at the next call of a backend."""
         self.part = 0
         """Steps of the primary optimizer since the last step of training (rule every_n)."""
         self.loss: float | None = None
@@ -82,14 +84,19 @@ class Agent:
 
     # -- waking ---------------------------------------------------------------------------------------
 
-    def wake(self) -> bool:
-        """Read the configuration if this process is to take part. Called by hooks until it is awake."""
+    def wake(self, in_runtime: bool = False) -> bool:
+        """Read the configuration if this process is to take part. Called by hooks until it is awake.
+
+        Args:
+            in_runtime: an event of our runtime happened here, so the process may be its supervisor. Hooks
+                on torch never say so: a template warms up with a step of its own and must stay asleep.
+        """
         if self.awake or self.muted:
             return self.awake
         path = os.environ.get("TORCH_CHAOS_AGENT", "")
         self.role = os.environ.get("RECOVERY_ROLE", "worker")
         rank = _rank()
-        if not path or self.role == "template" or (rank is None and self.role != "supervisor"):
+        if not path or not (rank is not None or (in_runtime and self.role == "supervisor")):
             return False
         if _is_loader_worker():
             self.mute()
@@ -166,6 +173,11 @@ class Agent:
 
     # -- position -------------------------------------------------------------------------------------
 
+    @property
+    def has_inner_fault(self) -> bool:
+        """Whether any fault of the run acts at the inner seam, on whichever rank."""
+        return any(fault["name"] in INNER for fault in self.config.get("faults", ()))
+
     def set_rank(self, rank: int | None) -> None:
         """Take over a rank, as a spare does when it is promoted."""
         if rank != self.rank and self.role == "worker":
@@ -175,9 +187,11 @@ class Agent:
                 self.say_hello()
 
     def set_step(self, step: int) -> None:
-        """Be in another step from now on."""
+        """Be at the start of a step from now on; a step that is replayed starts again."""
         self.step = step
         self._heat()
+        for armed in self.hot:
+            armed.begin_step()
 
     def enter(self, phase: str, user_code: bool = True) -> None:
         """Be in another phase from now on, and meet what waits there."""

@@ -4,12 +4,13 @@ DDP issues its all-reduces from C++, so patching `torch.distributed.all_reduce` 
 `_new_process_group_helper` the name `ProcessGroup` stands for a maker of groups that are Python objects
 and delegate every collective to a real group. Every collective must be overridden and must go to an
 *inner object*: an inherited one runs C++ with the GIL held and deadlocks with gloo's own thread. A group
-that already is a Python subclass is not replaced; the methods of its class are wrapped.
+that already is a Python subclass is not replaced; the methods of its class are watched.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 from . import act_collective
@@ -174,7 +175,7 @@ def _delegate(agent: Agent, name: str, op: str) -> Callable[..., Any]:
         call = getattr(self.inner, name)
         if not agent.hot_collective:
             return call(*args, **kwargs)
-        return issue(agent, self, op, functools.partial(at_inner_seam, agent, call), args, kwargs)
+        return meet(agent, self, op, functools.partial(at_inner_seam, agent, call))(*args, **kwargs)
 
     collective.__name__ = name
     return collective
@@ -189,45 +190,53 @@ def _pass_on(name: str) -> Callable[..., Any]:
 
 
 def wrap_class(agent: Agent, kind: Any, base: Any) -> None:
-    """Wrap the collectives of a class of process groups written in Python, once."""
-    if "_torch_chaos_wrapped" in kind.__dict__:
+    """Watch the collectives of a class of process groups written in Python, once."""
+    if "_torch_chaos_watched" in kind.__dict__:
         return
-    kind._torch_chaos_wrapped = True
+    kind._torch_chaos_watched = True
     for name, op in COLLECTIVES.items():
         owner = next((one for one in kind.__mro__ if name in vars(one)), None)
         if owner is not None and owner.__module__ != base.__module__:
-            setattr(kind, name, _outer(agent, vars(owner)[name], op))
+            setattr(kind, name, Watched(agent, vars(owner)[name], op))
     agent.hooks.append(kind.__module__ + "." + kind.__qualname__)
 
 
-def _outer(agent: Agent, original: Callable[..., Any], op: str) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def collective(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not agent.hot_collective:
-            return original(self, *args, **kwargs)
-        return issue(agent, self, op, functools.partial(original, self), args, kwargs)
+class Watched:
+    """A method that is met when it is looked up, and is then called by its caller itself.
 
-    return collective
+    So no frame of ours is between the user's code and the group: a runtime may look at its caller's frame
+    to tell collectives apart, and would else see us instead of the user.
+    """
+
+    def __init__(self, agent: Agent, method: Callable[..., Any], op: str) -> None:
+        self._agent = agent
+        self._method = method
+        self._op = op
+        self.__doc__ = method.__doc__
+
+    def __get__(self, group: Any, kind: Any = None) -> Any:
+        method = self._method.__get__(group, kind)
+        if group is None or not self._agent.hot_collective:
+            return method
+        if sys._getframe(1).f_globals is self._method.__globals__:
+            # The group builds one collective from others; those are not the user's.
+            return method
+        return meet(self._agent, group, self._op, method)
 
 
-def issue(agent: Agent, group: Any, op: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Issue a collective through the outer seam, with whatever fault waits for it."""
-    if (not agent.awake and not agent.wake()) or agent.issuing:
-        return call(*args, **kwargs)
-    in_backward = agent.phase == "backward"
-    phase = "bucket" if in_backward and op == "all_reduce" else agent.phase
+def meet(agent: Agent, group: Any, op: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Meet what waits at a collective that is about to be issued; returns what to call."""
+    if not agent.awake and not agent.wake():
+        return call
+    if agent.inner is not None:
+        agent.report("failed", agent.inner, "the runtime called no backend for this collective", proven=False)
+        agent.inner = None
+    phase = "bucket" if agent.phase == "backward" and op == "all_reduce" else agent.phase
     if phase == "bucket":
         agent.visit(Point("phase", agent.step, phase))
     groups = tuple(name for name in (group.group_name, group.group_desc) if name)
     armed = agent.visit(Point("collective", agent.step, phase, op=op, groups=groups))
-    # A group in Python may build one collective from others; those are not the user's.
-    agent.issuing = True
-    try:
-        if armed is None:
-            return call(*args, **kwargs)
-        return act_collective.perform(agent, armed, op, call, args, kwargs)
-    finally:
-        agent.issuing = False
+    return call if armed is None else act_collective.deviate(agent, armed, op, call)
 
 
 def at_inner_seam(agent: Agent, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

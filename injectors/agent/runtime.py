@@ -24,13 +24,19 @@ def install(agent: Agent, module: ModuleType) -> None:
     if getattr(module, "EVENTS_PROTOCOL", None) != PROTOCOL:
         return
     module.listeners.append(lambda event, fields: on_event(agent, event, fields))
-    module.backend_filters.append(lambda backend: groups.BackendProxy(agent, backend))
+    module.backend_filters.append(lambda backend: filter_backend(agent, backend))
     agent.hooks.append("recovery.events")
+
+
+def filter_backend(agent: Agent, backend: Any) -> Any:
+    """A proxy where a fault of this run acts below the runtime; else the backend itself, at no cost."""
+    wanted = (agent.awake or agent.wake()) and agent.has_inner_fault
+    return groups.BackendProxy(agent, backend) if wanted else backend
 
 
 def on_event(agent: Agent, event: str, fields: dict[str, Any]) -> None:
     """Follow the runtime's position, then meet what waits at this event. May block."""
-    if not agent.awake and not agent.wake():
+    if not agent.awake and not agent.wake(in_runtime=True):
         return
     if not agent.from_runtime:
         return
@@ -60,4 +66,6 @@ def _follow(agent: Agent, event: str, fields: dict[str, Any]) -> None:
         agent.set_rank(None if rank is None else int(rank))
     if event == "step.begin":
         agent.phase = "idle"
+        # The last attempt may have ended anywhere, for example between forward and backward.
+        agent.await_forward()
         agent.set_step(int(fields["step"]))

@@ -39,6 +39,7 @@ def install(agent: Agent, torch: Any) -> None:
     if scaler is not None:
         _wrap(scaler, "step", steps.around_scaler)
         agent.hooks.append("scaler")
+    agent.await_forward = steps.await_forward
     steps.await_forward()
     agent.hooks.append("forward")
 

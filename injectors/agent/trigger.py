@@ -113,7 +113,6 @@ class Armed:
             self.phase = "optimizer"
         self._seen = 0
         self._in_step = 0
-        self._count_step: int | None = None
 
     def at(self, point: Point) -> bool:
         """Whether the fault is due at this point. Counts, so call it once a point."""
@@ -121,6 +120,10 @@ class Armed:
             return False
         self._seen += 1
         return self._seen == self.occurrence
+
+    def begin_step(self) -> None:
+        """Count the collectives of a step anew; a step that is replayed begins again."""
+        self._in_step = 0
 
     def rewind(self) -> None:
         """Match again: the engine said that this was not yet the right process."""
@@ -147,8 +150,6 @@ class Armed:
         wanted = self.collective or {}
         if wanted.get("op") not in (None, point.op) or wanted.get("group") not in (None, *point.groups):
             return False
-        if self._count_step != point.step:
-            self._count_step, self._in_step = point.step, 0
         self._in_step += 1
         nth = wanted.get("nth")
         return nth is None or self._in_step == nth
