@@ -80,7 +80,7 @@ def main() -> None:
     trained = [p for p in model.parameters() if p.requires_grad]
     decayed, plain = [p for p in trained if p.dim() >= 2], [p for p in trained if p.dim() < 2]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=args.lr)
+    optimizer = torch.optim.AdamW(groups, lr=args.lr, fused=True)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 10))
     run.protect(model=model, optimizer=optimizer, scheduler=scheduler)
     ddp = run.data_parallel(model)
