@@ -9,8 +9,11 @@ Rules:
 
 from __future__ import annotations
 
+import bisect
 import copy
+import itertools
 from collections.abc import Callable, Iterator
+from operator import is_
 from typing import Any
 
 import torch
@@ -20,7 +23,6 @@ from recovery.state.errors import StateError
 from recovery.state.layout import Layout
 from recovery.state.leaves import is_scalar
 from recovery.state.walk import Walk
-from recovery.state.watch import same
 
 
 class Shadow:
@@ -100,49 +102,61 @@ class _Recording:
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
         self.is_protocol = walk.node[0] == "protocol"
-        self._index()
+        self._containers = [watch.container for watch in walk.watches]
+        self._sizes = [watch.size for watch in walk.watches]
+        # The values of all containers in one list: comparing it whole is what makes a capture cheap.
+        self._filled = [watch for watch in walk.watches if watch.values]
+        self._reads = [(watch.read, watch.container) for watch in self._filled]
+        self._starts = [0, *itertools.accumulate(len(watch.values) for watch in self._filled)]
+        self._values = [value for watch in self._filled for value in watch.values]
 
-    def _index(self) -> None:
-        self._containers = [watch.container for watch in self.walk.watches]
-        self._reads = [(watch.read, watch.container) for watch in self.walk.watches if watch.size]
-        self._sizes = [watch.size for watch in self.walk.watches]
-        self._values = tuple(value for watch in self.walk.watches for value in watch.values)
+    def follow(self, swap: Callable[[Tensor, Tensor], bool]) -> bool:
+        """Take over what changed: new numbers and like-for-like tensors, and lists of numbers.
 
-    def changed(self) -> bool:
-        """Whether any container in the part holds other objects than it did."""
-        if list(map(len, self._containers)) != self._sizes:
-            return True
+        Returns:
+            False when that is not all that changed, and the part must be walked again.
+        """
+        if self.is_protocol or list(map(len, self._containers)) != self._sizes:
+            return False
         values: list[Any] = []
         try:
             for read, container in self._reads:
                 values += read(container)
         except KeyError:
+            return False
+        if all(map(is_, values, self._values)):
             return True
-        return not same(values, self._values)
-
-    def follow(self, swap: Callable[[Tensor, Tensor], bool]) -> bool:
-        """Bring the recording up to date without a walk, if that is possible; say whether it was."""
-        return not self.is_protocol and (not self.changed() or self.soften(swap))
-
-    def soften(self, swap: Callable[[Tensor, Tensor], bool]) -> bool:
-        """Take over new numbers and like-for-like tensors without a walk; False when that doesn't do."""
-        for watch in self.walk.watches:
-            if not watch.changed():
-                continue
-            if len(watch.container) != watch.size:
-                return False
-            try:
-                values = watch.read(watch.container)
-            except KeyError:
-                return False
-            for old, new in zip(watch.values, values, strict=True):
-                if old is new or (is_scalar(old) and is_scalar(new)):
-                    continue
-                if not (isinstance(old, Tensor) and isinstance(new, Tensor) and swap(old, new)):
-                    return False
+        changed = [
+            at for at, (old, new) in enumerate(zip(self._values, values, strict=True)) if old is not new
+        ]
+        lists = []
+        for at in changed:
+            old, new = self._values[at], values[at]
+            if type(old) is list and type(new) is list:
+                lists.append((old, new))
+            elif isinstance(old, Tensor) and isinstance(new, Tensor) and swap(old, new):
                 self.walk.tensors[:] = [new if tensor is old else tensor for tensor in self.walk.tensors]
-            watch.values = values
-        self._index()
+            elif not (is_scalar(old) and is_scalar(new)):
+                return False
+        if not all(self._replace_list(old, new, values) for old, new in lists):
+            return False
+        for index in {bisect.bisect_right(self._starts, at) - 1 for at in changed}:
+            self._filled[index].values = tuple(values[self._starts[index] : self._starts[index + 1]])
+        self._values = values
+        return True
+
+    def _replace_list(self, old: list[Any], new: list[Any], values: list[Any]) -> bool:
+        """Watch `new` in place of `old`, if both hold as many numbers and neither is held twice."""
+        index = next((at for at, watch in enumerate(self._filled) if watch.container is old), None)
+        if index is None or id(old) in self.walk.shared or any(new is other for other in self._containers):
+            return False
+        watch = self._filled[index]
+        if len(new) != watch.size or not all(map(is_scalar, new)) or not all(map(is_scalar, watch.values)):
+            return False
+        self._containers = [new if container is old else container for container in self._containers]
+        self._reads[index] = (watch.read, new)
+        watch.container, watch.values = new, tuple(new)
+        values[self._starts[index] : self._starts[index + 1]] = new
         return True
 
 

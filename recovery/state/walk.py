@@ -48,6 +48,7 @@ class Walk:
         paths, tensors: the distinct tensors met here first, in walk order (a NumPy array as a tensor on its
             memory).
         visits: in how many places of this part each tensor was met, by the path of the first.
+        shared: ids of the containers that were met more than once.
         modules: every module met.
         root: what `state_dict()` returned for a part that is only known by that protocol.
     """
@@ -65,6 +66,7 @@ class Walk:
         self.paths: list[str] = []
         self.tensors: list[Tensor] = []
         self.visits: dict[str, int] = {}
+        self.shared: set[int] = set()
         self.modules: list[nn.Module] = []
         self.root: Any = None
         self._parts = {id(part): key for key, part in parts.items()}
@@ -100,6 +102,7 @@ class Walk:
                 return ["constant", f"read-only array {value.dtype} {value.shape}"]
             return ["array", self._array(path, value)]
         if id(value) in self._seen:
+            self.shared.add(id(value))
             return ["same", self._seen[id(value)]]
         if isinstance(value, nn.Module):
             return self._module(path, value)

@@ -29,16 +29,6 @@ class Watch:
         self.values = read(container)
         self.size = len(container)
 
-    def changed(self) -> bool:
-        """Whether keys or values differ from those recorded, by identity."""
-        if len(self.container) != self.size:
-            return True
-        try:
-            values = self.read(self.container)
-        except KeyError:
-            return True
-        return not same(values, self.values)
-
     def restore(self) -> None:
         """Give the container the recorded objects again, in place."""
         container = self.container
