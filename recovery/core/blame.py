@@ -76,10 +76,12 @@ def _out_of_step(members: Sequence[Progress]) -> Verdict | None:
 
 def _late(members: Sequence[Progress], config: Config, step_s: float | None, now: float) -> Verdict | None:
     furthest = max(member.issued for member in members)
+    least = min(member.issued for member in members)
     leaders = [member for member in members if member.issued == furthest]
-    behind = [member for member in members if member.issued < furthest]
+    # Whoever has entered more collectives than the last one may be waiting for the last one.
+    behind = [member for member in members if member.issued == least < furthest]
     waiting_since = min(member.issued_at for member in leaders)
-    for member in sorted(behind, key=lambda one: (one.issued, one.changed_at)):
+    for member in sorted(behind, key=lambda one: one.changed_at):
         limit = config.hang_limit_s(step_s, member.warm)
         late_s = now - max(waiting_since, member.changed_at) - member.starved_s
         if late_s > limit and now > member.busy_until:

@@ -78,6 +78,7 @@ class Member:
                 generation=membership.generation,
                 kind=membership.error_kind,
                 detail=membership.error or reason,
+                suspect=membership.suspect,
             )
         membership.leave()
         self._drop_groups()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 import time
 import zlib
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -122,11 +124,8 @@ class Membership:
 
     def _compare(self) -> None:
         number = self.slot.ints[ISSUED]
-        for rank, slot in self.peers:
-            theirs = slot.chain_at(number)
-            if number and theirs is not None and theirs != self.chain:
-                self.fail(f"rank {rank} ran another sequence of collectives", "desync")
-                raise Interrupted(self.error)
+        if number:
+            self._agree({rank: slot.chain_at(number) for rank, slot in self.peers})
 
     def _wait_for_peers(self) -> None:
         pause_s = 0.00005
@@ -139,10 +138,24 @@ class Membership:
                 # generation and where the sequence changes, and lasts as long as the ranks' skew.
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, 0.002)
-            if slot.ints[SEALED_STEP] == self.step and slot.ints[SEALED_CHAIN] != self.chain:
-                self.fail("a peer ended the step with another sequence of collectives", "desync")
-                raise Interrupted(self.error)
+        ended = {
+            rank: slot.ints[SEALED_CHAIN] for rank, slot in self.peers if slot.ints[SEALED_STEP] == self.step
+        }
+        self._agree(ended)
         self._compare()
+
+    def _agree(self, chains: Mapping[int, int | None]) -> None:
+        """All ranks that have a fingerprint must have this rank's; else the odd one out is named."""
+        known = {rank: chain for rank, chain in chains.items() if chain is not None}
+        if all(chain == self.chain for chain in known.values()):
+            return
+        known[self.rank] = self.chain
+        majority, votes = Counter(known.values()).most_common(1)[0]
+        odd = next(rank for rank, chain in known.items() if chain != majority)
+        suspect = odd if votes * 2 > len(known) else None
+        who = "a rank" if suspect is None else f"rank {suspect}"
+        self.fail(f"{who} ran another sequence of collectives in step {self.step}", "desync", suspect)
+        raise Interrupted(self.error)
 
     # ------------------------------------------------------------------ call sites
 

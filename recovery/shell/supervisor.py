@@ -48,7 +48,7 @@ class Supervisor:
         self._starved: dict[int, tuple[float, float]] = {}
         self._busy: dict[int, float] = {}
         self._interrupted: int | None = None
-        self._can_shut = can_duplicate_from_children()
+        self._can_shut = os.environ.get("RECOVERY_RELEASE") != "inside" and can_duplicate_from_children()
         self._fork = fork
 
     # ------------------------------------------------------------------ the loop
@@ -205,7 +205,7 @@ class Supervisor:
                 digest, finished = message["digest"], bool(message["finished"])
                 self._tell(m.Ready(proc, message["version"], digest, finished))
             case "failed":
-                fields = (message["generation"], message["kind"], message["detail"])
+                fields = (message["generation"], message["kind"], message["detail"], message["suspect"])
                 self._tell(m.Failed(proc, *fields))
             case "formed":
                 fields = (message["generation"], message["transfer_s"], message["bytes"])

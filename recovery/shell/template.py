@@ -6,11 +6,12 @@ subreaper) becomes the worker's parent. With CUDA it is never used: workers are 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from recovery.shell.channel import Channel
 from recovery.shell.link import Link
@@ -28,18 +29,44 @@ def warm(preload: Sequence[str] = ()) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import torch
     import torch._dynamo  # imported at the first optimizer otherwise: two seconds
-    import torch.distributed
-    import torch.nn.parallel
 
     import recovery.run  # noqa: F401
 
     torch.set_num_threads(1)
-    model = torch.nn.Linear(4, 4)
-    optimizer = torch.optim.AdamW(model.parameters())
-    model(torch.randn(1, 4)).sum().backward()
-    optimizer.step()
+    with _silence():
+        _train_a_toy()
     for name in preload:
         importlib.import_module(name)
+
+
+def _train_a_toy() -> None:
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    from recovery.shell.rehearsal import Rehearsal
+
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.AdamW(model.parameters())
+    group = Rehearsal()
+    ddp = DistributedDataParallel(model, process_group=group, init_sync=False, find_unused_parameters=True)
+    ddp(torch.randn(1, 4)).sum().backward()
+    optimizer.step()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """DDP warns once a process that the fixed bucket layout costs a little. We know: it is wanted. Said
+    here and nowhere, it is not said again in the workers, which inherit the "once".
+    """
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def serve(channel: Channel, page: Page, program: Program) -> None:

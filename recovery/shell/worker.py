@@ -110,5 +110,8 @@ def from_environment() -> tuple[Link, Program]:
 
 
 if __name__ == "__main__":
+    from recovery.shell import template
+
+    template.warm()
     code = work(*from_environment())
     os._exit(code)

@@ -50,15 +50,15 @@ class Layout:
         self._exchangeable = {
             id(tensor): index for index, tensor in enumerate(self.tensors) if places[id(tensor)] == 1
         }
-        self._batches: dict[tuple[torch.device, torch.dtype], tuple[list[Tensor], list[Tensor]]] = {}
         self._alone: dict[int, tuple[list[Tensor], int]] = {}  # by tensor: its place among the live regions
+        batches: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
         for region in find_regions(self.paths, self.tensors):
             words = as_words(region.raw)
-            copies, live = self._batches.setdefault((words.device, words.dtype), ([], []))
+            live = batches.setdefault((words.device, words.dtype), [])
             if len(region.members) == 1:
                 self._alone[region.members[0][0]] = (live, len(live))
-            copies.append(torch.empty_like(words))
             live.append(words)
+        self._batches = [_Batch(live) for live in batches.values()]
 
     def holds(self) -> bool:
         """Whether all tensors still have the memory, dtype and gradient flag that they were laid out with."""
@@ -68,8 +68,8 @@ class Layout:
 
     def save(self) -> None:
         """Copy all live memory into the private copy."""
-        for copies, live in self._batches.values():
-            torch._foreach_copy_(copies, live)
+        for batch in self._batches:
+            torch.cat(batch.live, out=batch.copy)  # one call, where copying each costs a call apiece
 
     def restore(self) -> None:
         """Give tensors their memory back, and the memory its bytes; drop gradients and autograd history."""
@@ -83,8 +83,8 @@ class Layout:
                 tensor.data = reference
             if tensor.requires_grad != requires_grad:
                 tensor.requires_grad_(requires_grad)
-        for copies, live in self._batches.values():
-            torch._foreach_copy_(live, copies)
+        for batch in self._batches:
+            torch._foreach_copy_(batch.live, batch.copy.split([words.numel() for words in batch.live]))
         touch(self.tensors)
 
     def swap(self, old: Tensor, new: Tensor) -> bool:
@@ -119,6 +119,14 @@ class Layout:
         live[at] = words
         self._references[index] = new.detach()
         return True
+
+
+class _Batch:
+    """Regions of one device and width, and their private copy end to end."""
+
+    def __init__(self, live: list[Tensor]) -> None:
+        self.live = live
+        self.copy = live[0].new_empty(sum(words.numel() for words in live))
 
 
 def touch(tensors: Iterable[Tensor]) -> None:

@@ -77,6 +77,7 @@ class Launcher:
             job.kill()
             code = job.wait(10)
         running.read()
+        running.close()
         return Outcome(code, running.events, (base / "out").read_text(), (base / "err").read_text())
 
     def stop(self) -> None:
@@ -92,6 +93,9 @@ class Running:
         self.events: list[Event] = []
         self._file = open(path, "rb")  # noqa: SIM115
         self._rest = b""
+
+    def close(self) -> None:
+        self._file.close()
 
     def read(self) -> list[Event]:
         data = self._rest + self._file.read()
@@ -134,9 +138,7 @@ class Running:
 
     def until_commit(self, step: int, rank: int | None = None) -> Event:
         return self.until(
-            lambda e: e["event"] == "step.commit"
-            and e["step"] >= step
-            and rank in (None, e["rank"])
+            lambda e: e["event"] == "step.commit" and e["step"] >= step and rank in (None, e["rank"])
         )
 
     def pid(self, rank: int) -> int:
@@ -198,9 +200,7 @@ if __name__ == "__main__":
         launcher.stop()
         print("codes", reference.code, outcome.code)
         wrong = [
-            step
-            for step, digests in outcome.digests().items()
-            if digests != reference.digests().get(step)
+            step for step, digests in outcome.digests().items() if digests != reference.digests().get(step)
         ]
         print("wrong steps", wrong[:10], "of", len(reference.digests()))
         took.sort()
@@ -211,4 +211,8 @@ if __name__ == "__main__":
             print(key, f"{statistics.median(values):.4f}", f"{values[-1]:.4f}")
         print(outcome.stderr[-1500:] if outcome.code else "")
         formed = outcome.of("generation.formed")
-        print([(e["fds"], e["threads"], e["rss_bytes"] >> 20) for e in formed if e["rank"] == 0][:: max(1, kills // 10)])
+        print(
+            [(e["fds"], e["threads"], e["rss_bytes"] >> 20) for e in formed if e["rank"] == 0][
+                :: max(1, kills // 10)
+            ]
+        )

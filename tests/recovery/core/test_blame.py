@@ -77,3 +77,9 @@ def test_a_network_that_does_not_deliver_is_nobodys_fault() -> None:
 
 def test_one_rank_alone_waits_for_nobody() -> None:
     assert judge([member(0, done=0)], CONFIG, 0.05, NOW + 1000) is None
+
+
+def test_who_waits_for_a_busy_rank_is_not_blamed_in_its_place() -> None:
+    busy = member(2, issued=8, busy_until=NOW + 10)
+    waiting_for_it = member(3, issued=9)
+    assert judge([member(0), member(1), waiting_for_it, busy], CONFIG, 0.05, NOW) is None

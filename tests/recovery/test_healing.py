@@ -1,0 +1,171 @@
+"""Real jobs of four ranks, struck from outside: whatever is killed, the state is the undisturbed run's."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.recovery.jobs import TINY_GPT, Launcher, Outcome, Running
+
+pytestmark = pytest.mark.slow
+
+STEPS = 16
+ARGS = ["--nproc-per-node", "4", str(TINY_GPT), "--steps", str(STEPS)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(launcher: Launcher) -> Outcome:
+    outcome = launcher.run(ARGS)
+    assert outcome.code == 0, outcome.stderr
+    assert all(len(digests) == 1 for digests in outcome.digests().values())
+    assert len(outcome.digests()) == STEPS
+    assert not outcome.of("recovery.done")
+    return outcome
+
+
+def assert_healed(outcome: Outcome, undisturbed: Outcome, causes: list[tuple[int, str]]) -> None:
+    assert outcome.code == 0, outcome.stderr
+    assert outcome.digests() == undisturbed.digests()
+    named = [(c["rank"], c["kind"]) for done in outcome.of("recovery.done") for c in done["causes"]]
+    assert sorted(named) == sorted(causes)
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_killed_rank_is_replaced(launcher: Launcher, undisturbed: Outcome, rank: int) -> None:
+    before: dict[int, int] = {}
+
+    def strike(running: Running) -> None:
+        running.until_commit(5)
+        before.update({r: running.pid(r) for r in range(4)})
+        running.signal(rank)
+
+    outcome = launcher.run(ARGS, strike)
+    assert_healed(outcome, undisturbed, [(rank, "crash")])
+    after = {member["rank"]: member["pid"] for member in outcome.of("generation.open")[-1]["members"]}
+    assert {r for r in range(4) if before[r] != after[r]} == {rank}
+    (done,) = outcome.of("recovery.done")
+    phases = ("detect_s", "fence_s", "regroup_s", "transfer_s", "resume_s")
+    assert sum(done[phase] for phase in phases) == pytest.approx(done["total_s"], abs=1e-5)
+    assert done["bytes"] > 0
+
+
+def test_a_frozen_rank_is_replaced_and_fenced(launcher: Launcher, undisturbed: Outcome) -> None:
+    def strike(running: Running) -> None:
+        running.until_commit(5)
+        running.signal(1, signal.SIGSTOP)
+
+    outcome = launcher.run(ARGS, strike)
+    assert_healed(outcome, undisturbed, [(1, "stopped")])
+    (fence,) = outcome.of("fence")
+    promoted = outcome.of("worker.promoted")[0]
+    exited = next(e for e in outcome.of("worker.exit") if e["pid"] == fence["pid"])
+    assert fence["t"] < exited["t"] < promoted["t"]
+
+
+def test_two_ranks_at_once(launcher: Launcher, undisturbed: Outcome) -> None:
+    def strike(running: Running) -> None:
+        running.until_commit(5)
+        running.signal(0)
+        running.signal(2)
+
+    assert_healed(launcher.run(ARGS, strike), undisturbed, [(0, "crash"), (2, "crash")])
+
+
+@pytest.mark.parametrize("moment", ["worker.promoted", "generation.open", "state.send", "state.receive"])
+def test_the_replacement_dies_during_the_recovery(
+    launcher: Launcher, undisturbed: Outcome, moment: str
+) -> None:
+    def strike(running: Running) -> None:
+        running.until_commit(5)
+        running.signal(2)
+        running.until(lambda e: e["event"] == moment and e.get("generation", 2) == 2)
+        running.signal(2)
+
+    assert_healed(launcher.run(ARGS, strike), undisturbed, [(2, "crash"), (2, "crash")])
+
+
+def test_a_source_dies_during_the_transfer(launcher: Launcher, undisturbed: Outcome) -> None:
+    def strike(running: Running) -> None:
+        running.until_commit(5)
+        running.signal(2)
+        running.until(lambda e: e["event"] == "generation.open" and e["generation"] == 2)
+        running.signal(0)
+
+    assert_healed(launcher.run(ARGS, strike), undisturbed, [(0, "crash"), (2, "crash")])
+
+
+def test_one_holder_is_enough(launcher: Launcher, undisturbed: Outcome) -> None:
+    def strike(running: Running) -> None:
+        running.until_commit(5)
+        for rank in (0, 1, 3):
+            running.signal(rank)
+
+    causes = [(0, "crash"), (1, "crash"), (3, "crash")]
+    assert_healed(launcher.run(ARGS, strike), undisturbed, causes)
+
+
+def test_without_a_holder_the_job_ends_and_invents_nothing(launcher: Launcher) -> None:
+    def strike(running: Running) -> None:
+        running.until_commit(5)
+        for rank in range(4):
+            running.signal(rank)
+
+    outcome = launcher.run(ARGS, strike)
+    assert outcome.code == 3
+    assert "state lost: no live rank holds the state" in outcome.stderr
+    assert max(commit["step"] for commit in outcome.of("step.commit")) < STEPS - 1
+
+
+def test_without_spares_the_template_forks_the_replacement(launcher: Launcher, undisturbed: Outcome) -> None:
+    def strike(running: Running) -> None:
+        running.until_commit(5)
+        running.signal(1)
+
+    outcome = launcher.run(["--spares", "0", *ARGS], strike)
+    assert_healed(outcome, undisturbed, [(1, "crash")])
+    assert not outcome.of("worker.promoted")
+
+
+def test_workers_are_executed_where_forking_is_forbidden(launcher: Launcher, undisturbed: Outcome) -> None:
+    def strike(running: Running) -> None:
+        running.until(lambda e: e["event"] == "worker.start" and e["role"] == "spare")
+        running.until_commit(5)
+        running.signal(1)
+
+    outcome = launcher.run(["--start-method", "exec", *ARGS], strike)
+    assert_healed(outcome, undisturbed, [(1, "crash")])
+
+
+def test_release_from_inside_where_ptrace_rights_are_missing(
+    launcher: Launcher, undisturbed: Outcome, tmp_path: Path
+) -> None:
+    def strike(running: Running) -> None:
+        running.until_commit(5)
+        running.signal(1)
+
+    outcome = launcher.run(ARGS, strike, env={"RECOVERY_RELEASE": "inside"})
+    assert_healed(outcome, undisturbed, [(1, "crash")])
+    assert not outcome.of("group.release")
+
+
+def test_the_tool_dies_and_nothing_is_left(launcher: Launcher) -> None:
+    def strike(running: Running) -> None:
+        running.until_commit(3)
+        running.job.kill()
+
+    outcome = launcher.run(ARGS, strike)
+    assert outcome.code == -signal.SIGKILL
+    pids = {event["pid"] for event in outcome.of("worker.start")}
+    assert len(pids) >= 4
+    for pid in pids:
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        ended, _, _ = select.select([pidfd], [], [], 5)
+        os.close(pidfd)
+        assert ended, f"process {pid} outlived its supervisor"
