@@ -97,6 +97,7 @@ class Attempt:
             self.name, self.faults, self._log, context.journal, sight, self._wake, heal_s, by_line=by_line
         )
         self._desk.arm()
+        self.target.prepare()
         then = leaks.before(context.run, context.temp)
         self._server.start()
         running: Running | None = None

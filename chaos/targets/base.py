@@ -135,6 +135,13 @@ class Target(ABC):
         """The files that decide what is trained: their content is part of the twin's identity."""
         return []
 
+    def prepare(self) -> None:  # noqa: B027  # most have nothing that outlives one start
+        """Start what is shared by all starts of a run, before a scenario's own clock and leak check begin.
+
+        Raises:
+            TargetFailed: it could not be started.
+        """
+
     @abstractmethod
     def start(self, launch: Launch) -> Running:
         """Run the training.

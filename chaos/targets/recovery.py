@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from chaos.errors import TargetFailed
 from chaos.targets import paths
@@ -19,6 +19,16 @@ from injectors import boot
 
 if TYPE_CHECKING:
     from recovery.launch import Job, Zygote
+
+T = TypeVar("T")
+
+
+def _or_failed(what: str, call: Callable[..., T], *args: object) -> T:
+    """A call into the launcher, its errors turned into ours."""
+    try:
+        return call(*args)
+    except Exception as error:
+        raise TargetFailed(f"{what}: {error}", "see `torch-chaos doctor`") from error
 
 
 class Template:
@@ -41,12 +51,7 @@ class Template:
             # The agent's boot folder is there from the start; each launch then names its own configuration.
             env = boot.environment("", self._env)
             del env[boot.VARIABLE]
-            try:
-                self._zygote = Zygote.start(env, self._preload)
-            except (OSError, RuntimeError) as error:
-                raise TargetFailed(
-                    f"the template process did not start: {error}", "see `torch-chaos doctor`"
-                ) from None
+            self._zygote = _or_failed("the template process did not start", Zygote.start, env, self._preload)
         return self._zygote
 
     def stop(self) -> None:
@@ -76,6 +81,9 @@ class RecoveryTarget(Target):
         runtime = sorted(Path(recovery.__path__[0]).rglob("*.py"))
         return [paths.workload(self.spec["workload"], self.setting.folder), *runtime]
 
+    def prepare(self) -> None:
+        self._template.get()
+
     def start(self, launch: Launch) -> Running:
         spec = self.spec
         args = ["--nproc-per-node", str(spec["world"]), "--seed", str(launch.seed)]
@@ -88,7 +96,10 @@ class RecoveryTarget(Target):
         env["RECOVERY_EVENTS"] = str(launch.events)
         env["RECOVERY_DIGEST"] = "1" if launch.digest else "0"
         cwd = self.setting.folder / spec["cwd"] if spec.get("cwd") else Path.cwd()
-        job = self._template.get().launch(args, env, str(cwd), launch.stdout, launch.stderr)
+        zygote = self._template.get()
+        job = _or_failed(
+            "the job did not start", zygote.launch, args, env, str(cwd), launch.stdout, launch.stderr
+        )
         return _Job(job, [sys.executable, "-m", "recovery.launch", *args])
 
     def _script_args(self, work: Path) -> list[str]:
