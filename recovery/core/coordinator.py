@@ -374,12 +374,13 @@ class Coordinator:
                 actions += self._fence(slot, cause, slot.stopped_since, now)
             elif slot.status in (Status.STARTING, Status.RETURNING):
                 if now >= max(slot.deadline, slot.busy_until):
-                    what = (
-                        "was not ready in time after its start"
-                        if slot.status is Status.STARTING
-                        else "did not come out of the interrupted generation in time"
-                    )
-                    cause = m.Cause(slot.rank, "hang", what, slot.proc)
+                    if slot.status is Status.STARTING:
+                        kind, what = "hang", "was not ready in time after its start"
+                    else:
+                        # Not a fault of its own: after a mismatched collective the library sometimes
+                        # waits for what no one will send, whatever is done to its sockets.
+                        kind, what = "collateral", "did not come out of the interrupted generation in time"
+                    cause = m.Cause(slot.rank, kind, what, slot.proc)
                     actions += self._fence(slot, cause, None, now)
             elif slot.status is Status.FORMING and now >= slot.deadline:
                 detail = f"generation {self.generation} was not formed in {self.config.form_limit_s:g} s"

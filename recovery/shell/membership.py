@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from recovery.errors import Interrupted, OutsideStep
 from recovery.shell.page import ISSUED, SEALED_CHAIN, SEALED_STEP, Page
@@ -124,8 +125,12 @@ class Membership:
 
     def _compare(self) -> None:
         number = self.slot.ints[ISSUED]
-        if number:
-            self._agree({rank: slot.chain_at(number) for rank, slot in self.peers})
+        # Up to where both have come: a peer that left something out, or gave up, may be behind.
+        for rank, slot in self.peers:
+            common = min(number, slot.ints[ISSUED])
+            if common and slot.chain_at(common) != self.slot.chain_at(common):
+                everyone = {peer: other.chain_at(common) for peer, other in self.peers}
+                self._disagree({**everyone, self.rank: self.slot.chain_at(common)}, rank)
 
     def _wait_for_peers(self) -> None:
         pause_s = 0.00005
@@ -141,17 +146,16 @@ class Membership:
         ended = {
             rank: slot.ints[SEALED_CHAIN] for rank, slot in self.peers if slot.ints[SEALED_STEP] == self.step
         }
-        self._agree(ended)
+        for rank, chain in ended.items():
+            if chain != self.chain:
+                self._disagree({**ended, self.rank: self.chain}, rank)
         self._compare()
 
-    def _agree(self, chains: Mapping[int, int | None]) -> None:
-        """All ranks that have a fingerprint must have this rank's; else the odd one out is named."""
+    def _disagree(self, chains: Mapping[int, int | None], other: int) -> NoReturn:
+        """This rank and `other` differ; the odd one out of all that have got that far is named."""
         known = {rank: chain for rank, chain in chains.items() if chain is not None}
-        if all(chain == self.chain for chain in known.values()):
-            return
-        known[self.rank] = self.chain
         majority, votes = Counter(known.values()).most_common(1)[0]
-        odd = next(rank for rank, chain in known.items() if chain != majority)
+        odd = next((rank for rank, chain in known.items() if chain != majority), other)
         suspect = odd if votes * 2 > len(known) else None
         who = "a rank" if suspect is None else f"rank {suspect}"
         self.fail(f"{who} ran another sequence of collectives in step {self.step}", "desync", suspect)

@@ -205,11 +205,11 @@ class Supervisor:
                 digest, finished = message["digest"], bool(message["finished"])
                 self._tell(m.Ready(proc, message["version"], digest, finished))
             case "failed":
-                fields = (message["generation"], message["kind"], message["detail"], message["suspect"])
-                self._tell(m.Failed(proc, *fields))
+                suspect, generation = message["suspect"], message["generation"]
+                self._tell(m.Failed(proc, generation, message["kind"], message["detail"], suspect))
             case "formed":
-                fields = (message["generation"], message["transfer_s"], message["bytes"])
-                self._tell(m.Formed(proc, *fields))
+                generation, transfer_s = message["generation"], message["transfer_s"]
+                self._tell(m.Formed(proc, generation, transfer_s, message["bytes"]))
             case "committed":
                 self._tell(m.Committed(proc, message["generation"], message["version"]))
             case "exception":

@@ -37,13 +37,13 @@ class Digest:
 
 def digest_tensor(tensor: Tensor) -> str:
     """Digest the elements of one tensor, in the order that its layout has; gaps between them don't count."""
-    tensor = tensor.detach()
-    elements = live_bytes(tensor if is_dense(tensor) else _compact(tensor))
-    elements = elements.cpu()
-    size = elements.numel()
+    elements = tensor if is_dense(tensor) else tensor.clone(memory_format=torch.contiguous_format)
+    if elements.device.type != "cpu":
+        elements = live_bytes(elements).cpu()
+    size = elements.nbytes
     if size == 0:
-        return xxhash.xxh3_128(b"").hexdigest()
-    return xxhash.xxh3_128((ctypes.c_ubyte * size).from_address(elements.data_ptr())).hexdigest()
+        return xxhash.xxh3_128_hexdigest(b"")
+    return xxhash.xxh3_128_hexdigest((ctypes.c_ubyte * size).from_address(elements.data_ptr()))
 
 
 def digest_parts(parts: Mapping[str, Node], tensors: list[dict[str, Any]]) -> Digest:
@@ -58,7 +58,3 @@ def digest_parts(parts: Mapping[str, Node], tensors: list[dict[str, Any]]) -> Di
 def _digest_json(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return xxhash.xxh3_128(text.encode()).hexdigest()
-
-
-def _compact(tensor: Tensor) -> Tensor:
-    return tensor.clone(memory_format=torch.contiguous_format)

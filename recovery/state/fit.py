@@ -215,7 +215,7 @@ class Fitting:
             if path in self._parts:
                 self._same_class(path, label, live)
             cls = self._known(path, label)
-            live = object.__new__(cls)
+            live = cls() if cls is types.SimpleNamespace else object.__new__(cls)
         self._make(path, live)
         self._attributes(path, pairs, live.__dict__, kinds.skips(live))
         return live

@@ -128,11 +128,13 @@ def is_frozen_with_slots(value: Any) -> bool:
 
 def is_python_subclass(value: object, base: type) -> bool:
     """Whether `value` adds nothing in C to a built-in container (attributes in __dict__ are allowed)."""
+    if not isinstance(value, base):
+        return False
 
     class Reference(base):  # type: ignore[misc]
         pass
 
-    return isinstance(value, base) and type(value).__basicsize__ <= Reference.__basicsize__
+    return type(value).__basicsize__ <= Reference.__basicsize__
 
 
 KNOWN_DICTS: tuple[type, ...] = (dict, collections.OrderedDict, collections.Counter, collections.defaultdict)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from recovery.state.digest import Digest, digest_parts, digest_tensor
 from recovery.state.errors import StateError
-from recovery.state.memory import Region, check_tensor, extent_bytes, find_regions, layout_of
+from recovery.state.memory import Region, extent_bytes, find_regions, find_spans, layout_of
 from recovery.state.walk import Walk
 
 FORMAT = 1
@@ -29,8 +29,12 @@ class Description:
     """A manifest and the live memory that it describes."""
 
     manifest: dict[str, Any]
-    regions: list[Region]
-    walks: dict[str, Walk]
+    paths: list[str]
+    tensors: list[Tensor]
+
+    def regions(self) -> list[Region]:
+        """Views of the memory, in the manifest's order."""
+        return find_regions(self.paths, self.tensors)
 
     @property
     def digest(self) -> Digest:
@@ -48,15 +52,13 @@ def describe(parts: dict[str, object]) -> Description:
     walks = {name: Walk(name, obj, parts, known) for name, obj in parts.items()}
     found = [(name, path, tensor) for name, walk in walks.items() for path, tensor, _ in walk.found()]
     tensors = [tensor for _, _, tensor in found]
-    for _, path, tensor in found:
-        check_tensor(path, tensor)
-    regions = find_regions([path for _, path, _ in found], tensors)
     specs = [_spec(*entry) for entry in found]
-    for number, region in enumerate(regions):
-        first = found[region.members[0][0]][1]
-        for index, offset in region.members:
+    spans = find_spans(tensors)
+    for number, span in enumerate(spans):
+        first = found[span.members[0][0]][1]
+        for index, offset in span.members:
             # Relative to the first member, not to the region: how two tensors lie to each other.
-            alias = [first, offset - region.members[0][1]]
+            alias = [first, offset - span.members[0][1]]
             specs[index].update(region=number, offset=offset, alias=alias)
     nodes = {name: walk.node for name, walk in walks.items()}
     digest = digest_parts(nodes, specs)
@@ -64,10 +66,13 @@ def describe(parts: dict[str, object]) -> Description:
         "format": FORMAT,
         "parts": nodes,
         "tensors": specs,
-        "regions": [{"bytes": region.raw.numel(), "device": region.raw.device.type} for region in regions],
+        "regions": [
+            {"bytes": span.stop - span.start, "device": tensors[span.members[0][0]].device.type}
+            for span in spans
+        ],
         "digest": {"total": digest.total, "parts": dict(digest.parts)},
     }
-    return Description(manifest, regions, walks)
+    return Description(manifest, [path for _, path, _ in found], tensors)
 
 
 def check_format(manifest: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,6 +31,14 @@ class Region:
     """
 
     raw: Tensor
+    members: tuple[tuple[int, int], ...]
+
+
+class Span(NamedTuple):
+    """Addresses [start, stop) and the members of a region, as in `Region`."""
+
+    start: int
+    stop: int
     members: tuple[tuple[int, int], ...]
 
 
@@ -75,8 +84,8 @@ def layout_of(tensor: Tensor) -> list[int]:
 
 def extent_bytes(tensor: Tensor) -> int:
     """Bytes from the first to the last element, gaps included."""
-    if tensor.numel() == 0:
-        return 0
+    if tensor.numel() == 0 or tensor.is_contiguous():
+        return tensor.nbytes
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return (last + 1) * tensor.element_size()
 
@@ -101,6 +110,8 @@ def view_raw(
 
 def is_dense(tensor: Tensor) -> bool:
     """Whether the elements fill the extent, each byte once."""
+    if tensor.is_contiguous():
+        return True
     return extent_bytes(tensor) == tensor.numel() * tensor.element_size() and _injective(tensor)
 
 
@@ -111,24 +122,34 @@ def live_bytes(tensor: Tensor) -> Tensor:
 
 def find_regions(paths: Sequence[str], tensors: Sequence[Tensor]) -> list[Region]:
     """Group tensors by overlapping memory, in the order of the first member; empty tensors are in none."""
-    spans = []
+    return [Region(_raw_of(paths, tensors, span), span.members) for span in find_spans(tensors)]
+
+
+def find_spans(tensors: Sequence[Tensor]) -> list[Span]:
+    """Where the regions of `find_regions` are, without a view of their memory."""
+    places = []
     for index, tensor in enumerate(tensors):
         size = extent_bytes(tensor)
         if size:
-            spans.append((str(tensor.device), tensor.data_ptr(), tensor.data_ptr() + size, index))
-    spans.sort()
-    groups: list[tuple[str, int, int, list[tuple[int, int]]]] = []
-    for device, start, stop, index in spans:
-        if groups and groups[-1][0] == device and start < groups[-1][2]:
-            _, first, last, members = groups[-1]
-            groups[-1] = (device, first, max(last, stop), [*members, (index, start - first)])
+            start = tensor.data_ptr()
+            places.append((str(tensor.device), start, start + size, index))
+    places.sort()
+    groups: list[list[tuple[str, int, int, int]]] = []
+    reached = ("", 0)
+    for place in places:
+        device, start, stop, _ = place
+        if groups and device == reached[0] and start < reached[1]:
+            groups[-1].append(place)
+            reached = (device, max(stop, reached[1]))
         else:
-            groups.append((device, start, stop, [(index, 0)]))
-    regions = []
-    for _, first, last, members in groups:
-        members.sort()
-        regions.append(Region(_raw_of(paths, tensors, first, last, members), tuple(members)))
-    return sorted(regions, key=lambda region: region.members[0][0])
+            groups.append([place])
+            reached = (device, stop)
+    spans = []
+    for group in groups:
+        first = group[0][1]
+        members = tuple(sorted((index, start - first) for _, start, _, index in group))
+        spans.append(Span(first, max(place[2] for place in group), members))
+    return sorted(spans, key=lambda span: span.members[0][0])
 
 
 def as_words(raw: Tensor) -> Tensor:
@@ -137,15 +158,13 @@ def as_words(raw: Tensor) -> Tensor:
     return raw.view(torch.int64) if aligned else raw
 
 
-def _raw_of(
-    paths: Sequence[str], tensors: Sequence[Tensor], first: int, last: int, members: list[tuple[int, int]]
-) -> Tensor:
-    for index, offset in members:
+def _raw_of(paths: Sequence[str], tensors: Sequence[Tensor], span: Span) -> Tensor:
+    for index, offset in span.members:
         tensor = tensors[index].detach()
         storage = tensor.untyped_storage()
-        if storage.data_ptr() <= first and last <= storage.data_ptr() + storage.nbytes():
-            return raw_bytes(tensor, -offset, last - first)
-    raise StateError(paths[members[0][0]], "overlaps memory of another storage", "copy one of the two")
+        if storage.data_ptr() <= span.start and span.stop <= storage.data_ptr() + storage.nbytes():
+            return raw_bytes(tensor, -offset, span.stop - span.start)
+    raise StateError(paths[span.members[0][0]], "overlaps memory of another storage", "copy one of the two")
 
 
 def _injective(tensor: Tensor) -> bool:

@@ -51,8 +51,7 @@ class StateTree:
             raise StateError(repr(name), problem, "give each protected object an identifier of its own")
         obj = kinds.unwrap(obj)
         kinds.kind_of(name, obj)
-        if kinds.kind_of(name, obj) == "module":
-            Walk(name, obj, self._parts, {})  # others may refer to objects that are protected later
+        Walk(name, obj, None, {})  # a refusal belongs here, not into the first step
         self._parts[name] = obj
         self._shadow = Shadow(self._parts)
         self._regions = None
@@ -64,6 +63,7 @@ class StateTree:
             StateError: something appeared that can't be copied exactly.
         """
         self._shadow.capture()
+        self._regions = None  # views of memory that this step may replace
 
     @property
     def captured(self) -> bool:
@@ -176,7 +176,7 @@ class StateTree:
 
     def _describe(self) -> Description:
         description = describe(self._parts)
-        self._regions = description.regions
+        self._regions = description.regions()
         return description
 
 

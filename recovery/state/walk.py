@@ -53,12 +53,15 @@ class Walk:
         root: what `state_dict()` returned for a part that is only known by that protocol.
     """
 
-    def __init__(self, name: str, obj: object, parts: dict[str, object], known: dict[int, str]) -> None:
+    def __init__(
+        self, name: str, obj: object, parts: dict[str, object] | None, known: dict[int, str]
+    ) -> None:
         """Walk `obj`.
 
         Args:
             name: of the part; the paths begin with it.
-            parts: all protected objects, so that references between them are recognised.
+            parts: all protected objects, so that references between them are recognised; None while they
+                are not all known.
             known: path by id of the tensors met in earlier parts; those met here are added.
         """
         self.name = name
@@ -69,7 +72,8 @@ class Walk:
         self.shared: set[int] = set()
         self.modules: list[nn.Module] = []
         self.root: Any = None
-        self._parts = {id(part): key for key, part in parts.items()}
+        self._parts = {id(part): key for key, part in (parts or {}).items()}
+        self._is_trial = parts is None
         self._known = known
         self._seen: dict[int, str] = {}
         self._kept: list[object] = []  # ids are only good while the objects live
@@ -109,6 +113,8 @@ class Walk:
         if id(value) in self._parts:
             return ["part", self._parts[id(value)]]
         if isinstance(value, Optimizer):
+            if self._is_trial:
+                return ["part", "?"]
             raise StateError(
                 path, f"refers to a {type(value).__name__} that is not protected", "protect it too"
             )

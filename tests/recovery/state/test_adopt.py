@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
 import copy
+import types
 from typing import Any
 
 import numpy as np
@@ -179,6 +181,8 @@ VALUES: list[Any] = [
     torch.Size([2, 3]),
     Point(1, [2]),
     Note("hello"),
+    types.SimpleNamespace(a=1, b=[2]),
+    argparse.Namespace(rate=0.5),
     [Note("a"), {"note": Note("b")}],
     [SHARED, SHARED],
     torch.arange(3.0),

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import datetime
+import functools
 import io
 import itertools
+import logging
+import math
+import pathlib
 import random
+import re
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +25,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from recovery.state import StateError, StateTree
-from tests.recovery.state.support import tree_of
+from tests.recovery.state.support import move, tree_of
 
 RANDOM = (
     "is rank-local state which no other rank could give back\n  mend: derive what it draws from "
@@ -81,6 +90,68 @@ def test_attributes_with_hidden_state_are_refused(value: object) -> None:
     message = _refusal("model", Anything(value))
     assert message.startswith("model.value")
     assert "recovery_ignored = (" in message
+
+
+class Config:
+    """As the configuration objects of model libraries are: plain, mutable, shared by many modules."""
+
+    def __init__(self) -> None:
+        self.hidden_size = 8
+        self.dtype = torch.bfloat16
+        self.id2label = {0: "a", 1: "b"}
+        self.nested = {"rope": {"theta": 1e4, "factors": [1.0, 2.0]}}
+        self.activation = nn.functional.gelu
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    width: int = 8
+    sizes: tuple[int, ...] = (1, 2)
+
+
+HARMLESS = [
+    Config(),
+    Frozen(),
+    logging.getLogger("x"),
+    threading.Lock(),
+    torch.device("cpu"),
+    torch.float16,
+    torch.nn.functional.relu,
+    lambda x: x,
+    functools.partial(torch.nn.functional.gelu, approximate="tanh"),
+    nn.Linear,
+    {nn.Linear: nn.init.zeros_},
+    pathlib.Path("a"),
+    re.compile("x"),
+    range(3),
+    slice(1),
+    datetime.timedelta(1),
+    np.broadcast_to(np.zeros(1), (3,)),
+    np.float32(1),
+    torch.finfo(torch.float32),
+    nn.init,
+    functools.lru_cache(lambda x: x),
+    weakref.ref(Config),
+    nn.Linear(1, 1).forward,
+    Config.__init__,
+    [].append,
+    math.sin,
+]
+
+
+@pytest.mark.parametrize("value", HARMLESS, ids=lambda value: type(value).__name__)
+def test_configurations_and_code_are_not_refused(value: object) -> None:
+    model = Anything(value)
+    model.inner = nn.Sequential(Anything(value))
+    tree = tree_of(model=model)
+    tree.capture()
+    before = tree.digest()
+    model.value = None
+    assert tree.digest() != before
+    tree.rollback()
+    assert model.value is value
+    assert tree.digest() == before
+    assert move(tree, tree_of(model=copy.copy(model))) == before
 
 
 def test_names_are_identifiers_and_unique() -> None:
