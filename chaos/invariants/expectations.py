@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 
-# gloo's receiver with the smaller buffer aborts and the other ranks get an error (a fact of gloo, not
-# of the runtime), so who is lost and how is open.
+# gloo ends the process that receives more than its buffer holds, by SIGABRT (a fact of gloo, not of the
+# runtime). Whoever is next to a rank that is out of step may die so, before or after the cause is seen.
+MAY_ABORT = frozenset({"collective.mismatch", "collective.skip", "collective.extra"})
+ABORT_SIGNAL = 6
+# And if the sizes differ on purpose, who is seen to be out of step is open too.
 ANY_RANK = frozenset({"collective.mismatch"})
 ALSO_ACCEPTED: Mapping[str, frozenset[str]] = {
     "collective.mismatch": frozenset({"crash", "desync", "exception", "collective_error", "hang"}),

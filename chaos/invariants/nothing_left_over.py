@@ -28,8 +28,8 @@ class Limit:
 
 
 # One descriptor or thread in 20 generations is a leak, if at least two have piled up. Memory: a leaked
-# gradient bucket or shadow of the smallest workload is over 1 MB a generation; the allocator's own
-# creep was below a tenth of that.
+# gradient bucket or shadow of the smallest workload is over 1 MB a generation; the allocator's own creep
+# was 81 KiB a generation over 100 recoveries of tiny_gpt, and came to rest.
 LIMITS = (Limit("fds", 0.05, 2), Limit("threads", 0.05, 2), Limit("rss_bytes", 256 * 1024, 8 * 1024**2))
 
 

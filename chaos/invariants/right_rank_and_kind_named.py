@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaos.history import History
+from chaos.invariants.expectations import ABORT_SIGNAL
 from chaos.invariants.finding import Finding, Offences, held, not_applicable
 from chaos.invariants.invariant import invariant
 from chaos.invariants.one_recovery_per_fault import describe, without_recovery
@@ -15,7 +16,8 @@ def right_rank_and_kind_named(history: History, reference: History | None, scene
     """The causes of each recovery are the faults that it answers: same ranks, acceptable kinds.
 
     Acceptable kinds come from the fault (``Fault.expects``). An error in a collective may go without a
-    rank: each side sees only that it failed. Recoveries without a fault are the
+    rank: each side sees only that it failed. Where ranks are out of step, any process may abort beside
+    the one that is named (see `expectations`). Recoveries without a fault are the
     business of `one_recovery_per_fault`.
 
     Smallest break: rank 1 is killed and the recovery says rank 2.
@@ -45,6 +47,8 @@ def _fits(cause: Cause, fault: FaultTrail, scene: Scene) -> bool:
     planned = scene.fault(fault.id)
     if planned is None:
         return cause.rank == fault.rank
+    if planned.may_abort and cause.kind == "crash" and f"signal {ABORT_SIGNAL}" in cause.detail:
+        return True
     nameless = cause.rank is None and cause.kind == "collective_error"
     rank_fits = planned.any_rank or nameless or cause.rank == fault.rank
     return rank_fits and cause.kind in planned.kinds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaos.invariants.expectations import expected_kinds, needs_undo
+from chaos.invariants.expectations import MAY_ABORT, expected_kinds, needs_undo
 from chaos.records import float_of, int_of, list_of, map_of, text_of
 
 # Targets whose runtime reports generations, transfers and recoveries. Every other target shows only
@@ -15,7 +15,13 @@ KINDS_WITH_RUNTIME_EVENTS = frozenset({"recovery"})
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedFault:
-    """One fault of the scenario. `kinds`: acceptable recovery kinds; empty if none should follow."""
+    """One fault of the scenario.
+
+    Attributes:
+        kinds: acceptable recovery kinds; empty if no recovery should follow.
+        any_rank: whether any rank may be named for it, and replaced.
+        may_abort: whether any process may end by SIGABRT because of it.
+    """
 
     id: str
     name: str
@@ -23,6 +29,7 @@ class PlannedFault:
     when: Mapping[str, object]
     kinds: frozenset[str]
     any_rank: bool
+    may_abort: bool
     needs_undo: bool
 
 
@@ -99,5 +106,6 @@ def _planned(item: Mapping[str, object]) -> PlannedFault:
         when=map_of(item, "when"),
         kinds=kinds,
         any_rank=any_rank,
+        may_abort=name in MAY_ABORT,
         needs_undo=needs_undo(item, name),
     )

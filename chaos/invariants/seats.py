@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos.history import History
+from chaos.invariants.expectations import ABORT_SIGNAL
 from chaos.invariants.scene import Scene
 
 
@@ -38,13 +39,14 @@ def is_victim(history: History, scene: Scene, rank: int | None, pid: int | None,
     """Whether a fault that fired before `until_t` may have cost this process its life.
 
     A fault that should cause no recovery has no victim. One that may cost any rank (a size mismatch)
-    excuses every process.
+    excuses every process; one that puts ranks out of step excuses those that gloo aborts.
     """
+    aborted = any(exit_.pid == pid and exit_.signal == ABORT_SIGNAL for exit_ in history.exits)
     for trail in history.faults.values():
         planned = scene.fault(trail.id)
         if trail.fired_t is None or trail.fired_t > until_t or (planned is not None and not planned.kinds):
             continue
-        if planned is not None and planned.any_rank:
+        if planned is not None and (planned.any_rank or (planned.may_abort and aborted)):
             return True
         if trail.pid == pid if trail.pid is not None else trail.rank == rank:
             return True

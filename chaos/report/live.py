@@ -133,7 +133,8 @@ def line_of(event: Mapping[str, object]) -> str | None:
         )
         return f"{name.removeprefix('fault.')} {fault}{place}"
     if name == "recovery.detect":
-        return f"detected rank {event.get('rank')} {event.get('kind')}"
+        whom = f"rank {event['rank']} " if event.get("rank") is not None else ""
+        return f"detected {whom}{event.get('kind')}"
     if name == "recovery.done":
         total_s = float_of(event, "total_s")
         causes = [cause for cause in list_of(event, "causes") if isinstance(cause, dict)]

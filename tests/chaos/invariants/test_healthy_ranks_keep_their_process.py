@@ -40,6 +40,13 @@ def test_a_mismatch_may_cost_any_rank() -> None:
     assert verdict_of(rule, job, bad).verdict == Verdict.PASS
 
 
+def test_a_rank_out_of_step_may_make_any_process_abort_but_not_end_otherwise() -> None:
+    job = Job(3).steps(1).kill(1, name="collective.skip", kind="desync")
+    exit_ = matching(event="worker.exit")
+    assert verdict_of(rule, job, plus(job.events, exit_, pid=102, rank=2, signal=6)).verdict == Verdict.PASS
+    assert verdict_of(rule, job, plus(job.events, exit_, pid=102, rank=2)).verdict == Verdict.VIOLATED
+
+
 def test_a_pid_that_was_used_again() -> None:
     job = Job().steps(1)
     bad = plus(job.events, matching(event="worker.start", rank=1), start_ticks=5)

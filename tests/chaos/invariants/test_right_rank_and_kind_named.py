@@ -38,6 +38,16 @@ def test_a_mismatch_may_be_seen_on_any_rank() -> None:
     assert verdict_of(rule, job, bad).verdict == Verdict.PASS
 
 
+def test_a_rank_out_of_step_may_make_any_process_abort() -> None:
+    job = Job(3).steps(1).kill(1, name="collective.skip", kind="desync")
+    abort = {"rank": 2, "kind": "crash", "detail": "signal 6"}
+    beside = changed(job.events, DONE, causes=[{"rank": 1, "kind": "desync"}, abort])
+    assert verdict_of(rule, job, beside).verdict == Verdict.PASS
+    assert verdict_of(rule, job, changed(job.events, DONE, causes=[abort])).verdict == Verdict.PASS
+    killed = [{"rank": 1, "kind": "desync"}, {**abort, "detail": "signal 9"}]
+    assert verdict_of(rule, job, changed(job.events, DONE, causes=killed)).verdict == Verdict.VIOLATED
+
+
 def test_a_failed_collective_may_name_no_rank_but_not_a_wrong_one() -> None:
     job = Job(3).steps(1).kill(1, name="collective.error", kind="collective_error")
     nameless = changed(job.events, DONE, causes=[{"kind": "collective_error"}])
