@@ -100,6 +100,7 @@ def _extra(agent: Agent, armed: Armed, op: str, call: Call, *args: Any, **kwargs
     agent.report(
         "fired", armed, f"one more {op} was issued", collective=op, tensors=_shapes(args), value=value
     )
+    return call(*args, **kwargs)
 
 
 def _mismatch(agent: Agent, armed: Armed, op: str, call: Call, *args: Any, **kwargs: Any) -> Any:
