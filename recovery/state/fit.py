@@ -142,6 +142,7 @@ class Fitting:
                 for name, child in pairs:
                     made = self.value(f"{path}.{name}", child, getattr(live, name, MISSING))
                     object.__setattr__(fresh, name, made)
+                self._make(path, fresh)
                 return fresh
             case ["method", name, child]:
                 if not isinstance(live, types.MethodType) or live.__func__.__qualname__ != name:

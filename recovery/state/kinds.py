@@ -134,7 +134,7 @@ def is_python_subclass(value: object, base: type) -> bool:
     class Reference(base):  # type: ignore[misc]
         pass
 
-    return type(value).__basicsize__ <= Reference.__basicsize__
+    return bool(type(value).__basicsize__ <= Reference.__basicsize__)
 
 
 KNOWN_DICTS: tuple[type, ...] = (dict, collections.OrderedDict, collections.Counter, collections.defaultdict)
