@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,18 +20,22 @@ listeners: list[Callable[[str, dict[str, Any]], None]] = []
 backend_filters: list[Callable[[Any], Any]] = []
 
 _file: tuple[str, int] | None = None
+_given_up: str | None = None
 
 
 def emit(event: str, **fields: Any) -> None:
     """Tell the listeners, then append one line to the events file (if one is named)."""
     tell(event, **fields)
     path = os.environ.get("RECOVERY_EVENTS")
-    if not path:
+    if not path or path == _given_up:
         return
     line = {"t": time.monotonic(), "event": event, "pid": os.getpid(), "source": "recovery", **fields}
     data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
     # One write on an O_APPEND descriptor: lines of several processes never mix.
-    os.write(_descriptor(path), data)
+    try:
+        os.write(_descriptor(path), data)
+    except OSError as error:
+        _give_up(path, error)
 
 
 def tell(event: str, **fields: Any) -> None:
@@ -44,6 +49,13 @@ def filtered(backend: Any) -> Any:
     for backend_filter in backend_filters:
         backend = backend_filter(backend)
     return backend
+
+
+def _give_up(path: str, error: OSError) -> None:
+    """Training must not die of its log. Whoever needs the record finds it incomplete, and why."""
+    global _given_up
+    _given_up = path
+    print(f"recovery: no more events can be written to {path}: {error}", file=sys.stderr, flush=True)
 
 
 def _descriptor(path: str) -> int:
