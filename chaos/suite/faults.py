@@ -155,15 +155,7 @@ class _Scenario:
             yield from self._word((*at, "collective"), when["collective"], "op", OPS)
             if when.get("event") is not None:
                 yield self._at(at, "`collective` and `event` exclude each other", "keep one of them")
-        steps, step = self.target.get("steps"), when.get("step")
-        last = step[-1] if isinstance(step, list) and step else step
-        repeat = entry.get("repeat")
-        if isinstance(last, int) and isinstance(repeat, dict) and isinstance(repeat.get("count"), int):
-            every = repeat.get("every", 1)
-            last += (repeat["count"] - 1) * every if isinstance(every, int) else 0
-        if isinstance(last, int) and isinstance(steps, int) and steps > 0 and last >= steps:
-            message = f"step {last} never comes: the target makes {steps} steps"
-            yield self._at((*at, "step"), message, f"use a step below {steps}, or raise `steps:`")
+        # A step that never comes is no mistake of the file: the run says so, and is inconclusive.
         earlier = [e["id"] for e in self.entries[:index] if isinstance(e.get("id"), str)]
         after = when.get("after_fault")
         if isinstance(after, str) and after not in earlier:

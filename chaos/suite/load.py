@@ -111,14 +111,16 @@ def _problem(tree: Tree, item: dict[str, Any]) -> Problem:
         return Problem(tree.line(path), path, f"unknown key {path[-1]!r}", mend)
     if kind == "suite":
         return Problem(tree.line(path), path, context["message"], context["mend"])
-    message, mend = _plain_words(kind, context)
+    message, mend = _plain_words(kind, context, value)
     return Problem(tree.line(path), path, f"{message}, got {_short(value)}", mend)
 
 
-def _plain_words(kind: str, context: dict[str, Any]) -> tuple[str, str]:
+def _plain_words(kind: str, context: dict[str, Any], value: Any) -> tuple[str, str]:
     match kind:
         case "literal_error":
-            return f"expected one of {context['expected']}", "use one of these words"
+            words = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
+            mend = did_you_mean(str(value), words) or "use one of these words"
+            return f"expected one of {context['expected']}", mend
         case "string_type":
             return "expected text", 'write it in quotes: "..."'
         case "int_type" | "int_from_float":

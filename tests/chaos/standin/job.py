@@ -56,8 +56,16 @@ def worker(rank: int, first: int, out: int) -> None:
         time.sleep(STEP_S)
         digest = hashlib.sha256(f"{os.environ['JOB_SEED']} {step}".encode()).hexdigest()[:16]
         events.emit(
-            "step.commit", rank=rank, generation=generation, step=step, adopted=False, again=False, digest=digest,
-            rng=f"{rank}-{step}", loss=1.0 / (step + 1), notes={"samples": [step * WORLD + rank]},
+            "step.commit",
+            rank=rank,
+            generation=generation,
+            step=step,
+            adopted=False,
+            again=False,
+            digest=digest,
+            rng=f"{rank}-{step}",
+            loss=1.0 / (step + 1),
+            notes={"samples": [step * WORLD + rank]},
         )
         os.write(out, f"{rank} {step}\n".encode())
     os._exit(0)
@@ -135,8 +143,12 @@ class Supervisor:
         total = time.monotonic() - seen
         phases = {f"{name}_s": total / 5 for name in ("detect", "fence", "regroup", "transfer", "resume")}
         events.emit(
-            "recovery.done", generation=self.generation, causes=[{"rank": rank, "kind": kind, "detail": ""}],
-            total_s=total, bytes=0, **phases,
+            "recovery.done",
+            generation=self.generation,
+            causes=[{"rank": rank, "kind": kind, "detail": ""}],
+            total_s=total,
+            bytes=0,
+            **phases,
         )
 
 

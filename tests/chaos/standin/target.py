@@ -49,11 +49,20 @@ class Target(targets.Target):
     def start(self, launch: targets.Launch) -> targets.Running:
         options = self.spec.get("options") or {}
         argv = [
-            sys.executable, str(Path(__file__).with_name("job.py")), str(self.spec["world"]), str(self.spec["steps"]),
-            str(options.get("step_s", 0.01)), *options.get("flags", []),
+            sys.executable,
+            str(Path(__file__).with_name("job.py")),
+            str(self.spec["world"]),
+            str(self.spec["steps"]),
+            str(options.get("step_s", 0.01)),
+            *options.get("flags", []),
         ]
         env = {**launch.env, "RECOVERY_EVENTS": str(launch.events), "JOB_SEED": str(launch.seed)}
         process = subprocess.Popen(
-            argv, env=env, stdin=subprocess.DEVNULL, stdout=launch.stdout, stderr=launch.stderr, start_new_session=True
+            argv,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=launch.stdout,
+            stderr=launch.stderr,
+            start_new_session=True,
         )
         return Running(process, argv)

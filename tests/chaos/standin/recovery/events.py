@@ -1,4 +1,4 @@
-"""The seam that agents know by its protocol, and the events file; the real one is in the package `recovery`."""
+"""The seam that agents know by its protocol, and the events file, as the package `recovery` has them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,153 @@
+"""torch-chaos killed with SIGKILL at 25 moments spread over a run: nothing of the run is left 5 s later."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chaos.clusters import processes
+from chaos.undo import shm
+from tests.chaos.runs import COMMAND, ROOT, chaos, environment, suite
+
+MOMENTS = 25
+BOUND_S = 5.0
+
+STANDIN = """\
+  - name: freeze
+    faults: [{fault: process.stop, where: {rank: 1}, when: {step: 4, phase: data}, for: 10s}]
+  - name: kills
+    faults:
+      - {fault: process.kill, where: {rank: 1}, when: {step: 3, phase: data}, repeat: {count: 5, every: 3}}
+"""
+RECOVERY = """\
+suite: recovery
+seed: 1
+defaults:
+  target: {kind: recovery, workload: tiny_gpt, world: 4, steps: 20, spares: 1}
+  bounds: {recover: 2s, run: 60s}
+scenarios:
+  - name: freeze
+    faults: [{fault: process.stop, where: {rank: 1}, when: {step: 6, phase: backward}}]
+  - name: hang
+    faults: [{fault: collective.hang, where: {rank: 2}, when: {step: 6, phase: backward}}]
+  - name: kill
+    faults: [{fault: process.kill, where: {rank: 0}, when: {step: 6, phase: backward}}]
+"""
+COMMAND_SUITE = """\
+suite: command
+seed: 1
+defaults:
+  target: {{kind: command, argv: ["{python}", "{script}"], world: 1}}
+  bounds: {{run: 20s}}
+scenarios:
+  - name: stubborn
+    faults: []
+"""
+# Descendants that a kill of the parent does not reach: another session, SIGTERM ignored, frozen, no marker.
+STUBBORN = """\
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen(["sleep", "60"], start_new_session=True)
+subprocess.Popen(["sleep", "61"], start_new_session=True, env={})
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(60)
+"""
+
+
+@dataclass
+class Killed:
+    """A run whose tool was killed; `opening` is the first line of its journal, {} if it had none yet.
+
+    `seen`: the command lines of all processes just before.
+    """
+
+    folder: Path
+    opening: dict[str, object]
+    since: float
+    before: set[str]
+    seen: set[str]
+
+
+def kill_after(path: Path, folder: Path, after_s: float) -> Killed:
+    """Start a run and SIGKILL the tool `after_s` seconds later."""
+    before, since = shm.entries(), time.time()
+    process = subprocess.Popen(
+        [*COMMAND, "run", str(path), "--report-dir", str(folder), "--format", "plain"],
+        env=environment(), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    time.sleep(after_s)
+    seen = {" ".join(processes.argv(pid)) for pid in processes.pids()}
+    process.kill()
+    process.wait()
+    journal = folder / "undo.jsonl"
+    lines = journal.read_text().splitlines() if journal.exists() else []
+    return Killed(folder, json.loads(lines[0]) if lines else {}, since, before, seen)
+
+
+def assert_nothing_is_left(killed: Killed) -> None:
+    """Within 5 s of the tool's death: no process, no shared memory, no folder, and `rollback` says clean."""
+    limit = time.monotonic() + BOUND_S
+    while (left := list(what_is_left(killed))) and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert not left
+    if killed.folder.exists():
+        done = chaos("rollback", killed.folder)
+        assert done.returncode == 0, done.stdout
+        assert "clean" in done.stdout or "finished now" in done.stdout
+        assert "LEFT" not in done.stdout
+
+
+def what_is_left(killed: Killed) -> Iterator[str]:
+    run, temp = str(killed.opening.get("run")), killed.opening.get("temp")
+    for process in processes.marked(run):
+        yield f"process {process.pid}: {' '.join(processes.argv(process.pid))}"
+    for pid in processes.pids():
+        words = processes.argv(pid)
+        if words[:1] == [sys.executable] and str(killed.folder / "undo.jsonl") in words:
+            yield f"the reaper {pid}"
+    for name in shm.left(killed.before, killed.since):
+        if name.startswith(shm.OURS):
+            yield f"/dev/shm/{name}"
+    if temp and Path(str(temp)).exists():
+        yield f"folder {temp}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_killed_at_a_moment_of_a_run(tmp_path: Path, moment: int) -> None:
+    path = suite(tmp_path, STANDIN, options={"step_s": 0.02})
+    assert_nothing_is_left(kill_after(path, tmp_path / "r", 0.1 + moment * 0.12))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_killed_at_moments_of_a_run_of_the_real_runtime(tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_text(RECOVERY)
+    for moment in range(MOMENTS):
+        assert_nothing_is_left(kill_after(path, tmp_path / f"r{moment}", 0.5 + moment * 0.6))
+
+
+@pytest.mark.slow
+def test_killed_with_a_command_that_does_everything_to_survive(tmp_path: Path) -> None:
+    script = tmp_path / "stubborn.py"
+    script.write_text(STUBBORN)
+    path = tmp_path / "suite.yaml"
+    path.write_text(COMMAND_SUITE.format(python=sys.executable, script=script))
+    killed = kill_after(path, tmp_path / "r", 3.0)
+    assert "sleep 61" in killed.seen
+    assert_nothing_is_left(killed)
+    # Nor those that no marker shows: they were in the target's namespace.
+    lives = [processes.argv(pid) for pid in processes.pids()]
+    assert ["sleep", "61"] not in lives
