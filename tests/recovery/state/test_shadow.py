@@ -435,3 +435,15 @@ def test_an_ignored_attribute_is_left_alone() -> None:
     tree.rollback()
     assert model.seen is later
     assert tree.digest() == before
+
+
+def test_a_list_held_twice_stays_captured_when_one_place_gets_another() -> None:
+    model = Odd()
+    model.history = model.table = [1.0, 2.0]
+    tree = tree_of(model=model)
+    tree.capture()
+    model.history = [3.0, 4.0]
+    tree.capture()
+    model.table[0] = model.history[0] = 9.0
+    tree.rollback()
+    assert (model.history, model.table) == ([3.0, 4.0], [1.0, 2.0])
