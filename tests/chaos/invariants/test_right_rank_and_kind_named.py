@@ -43,7 +43,12 @@ def test_a_rank_out_of_step_may_make_any_process_abort() -> None:
     abort = {"rank": 2, "kind": "crash", "detail": "signal 6"}
     beside = changed(job.events, DONE, causes=[{"rank": 1, "kind": "desync"}, abort])
     assert verdict_of(rule, job, beside).verdict == Verdict.PASS
-    assert verdict_of(rule, job, changed(job.events, DONE, causes=[abort])).verdict == Verdict.PASS
+    own = {**abort, "rank": 1}
+    assert verdict_of(rule, job, changed(job.events, DONE, causes=[own])).verdict == Verdict.PASS
+    instead = verdict_of(rule, job, changed(job.events, DONE, causes=[abort]))
+    assert (
+        instead.first == "recovery into generation 2 (rank 2 crash): collective.skip on rank 1 is not named"
+    )
     killed = [{"rank": 1, "kind": "desync"}, {**abort, "detail": "signal 9"}]
     assert verdict_of(rule, job, changed(job.events, DONE, causes=killed)).verdict == Verdict.VIOLATED
 
