@@ -256,15 +256,13 @@ class Line:
             return False
 
     def receive(self) -> dict[str, Any] | None:
-        """The next message, or None when the line has ended or the time is up."""
+        """The next message, or None when the line has ended, the time is up or the peer talks nonsense."""
         try:
             raw = self._socket.recv(MAX_MESSAGE)
-        except OSError:
+            message = json.loads(raw) if raw else None
+        except (OSError, ValueError):
             return None
-        if not raw:
-            return None
-        message = json.loads(raw)
-        return message if isinstance(message, dict) else {}
+        return message if isinstance(message, dict) else None
 
     def report(self, op: str, fault: str | None = None, data: Mapping[str, Any] | None = None) -> Report:
         """A report about this line."""

@@ -167,9 +167,9 @@ class Steps:
         found = self._restored.get(optimizer, step_of(optimizer))
         if found:
             agent.set_step(found)
-        origin = (
-            f"the optimizer's own step, {found}" if found else "counted from 0, the optimizer keeps no step"
-        )
+        origin = "counted from 0: the optimizer has no count of earlier updates"
+        if found:
+            origin = f"numbered by the optimizer's own count of updates, {found}"
         rule = self._rule()
         agent.events.write(
             "step.rule",

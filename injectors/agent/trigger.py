@@ -26,6 +26,15 @@ OPS = (
     "send",
     "recv",
 )
+# Where a trigger names a step alone. A gradient exists, whole and averaged, just before the optimizer uses
+# it; an error of the training code is raised while a step is computed, not after it was counted.
+DEFAULT_PHASE = {
+    "numeric.bitflip": "optimizer",
+    "numeric.nan": "optimizer",
+    "numeric.scale": "optimizer",
+    "process.exception": "forward",
+    "process.oom": "forward",
+}
 KEYS = ("step", "phase", "collective", "event", "after_s", "occurrence")
 
 
@@ -103,14 +112,8 @@ class Armed:
         if collective is None and self.name.startswith("collective."):
             collective = {}
         self.collective: Mapping[str, Any] | None = collective
-        if (
-            self.name.startswith("numeric.")
-            and self.phase is None
-            and self.event is None
-            and collective is None
-        ):
-            # A gradient exists, whole and averaged, just before the optimizer uses it.
-            self.phase = "optimizer"
+        if self.phase is None and self.event is None and collective is None:
+            self.phase = DEFAULT_PHASE.get(self.name)
         self._seen = 0
         self._in_step = 0
 

@@ -1,4 +1,4 @@
-"""A DDP training script as a user writes it: it knows nothing of faults. argv: steps, step time in seconds."""
+"""A DDP training script as a user writes it: it knows nothing of faults. argv: steps, pause in s."""
 
 import sys
 import time

@@ -2,8 +2,9 @@
 
 import sys
 
-import recovery
 import torch
+
+import recovery
 
 run = recovery.join()
 torch.manual_seed(run.seed)
