@@ -171,16 +171,18 @@ def _worst(findings: Iterable[Finding]) -> Verdict:
 
 
 def _reason(verdict: Verdict, findings: Sequence[Finding], expectation: Expectation) -> str:
-    """One line. An offence that the scenario does not state comes before one that it does."""
+    """One line. As stated: the offence that the scenario is about. Else: one that it does not state."""
     if verdict == Verdict.PASS:
         count = sum(finding.verdict == Verdict.PASS for finding in findings)
         return f"{count} invariants hold"
-    stated = {expectation.invariant} | expectation.also
     chosen = [finding for finding in findings if finding.verdict == verdict]
-    chosen.sort(key=lambda finding: finding.name in stated)
     if verdict == Verdict.INCONCLUSIVE:
         # A fault without effect explains every other gap; it comes first.
         chosen.sort(key=lambda finding: finding.name != "faults_took_effect")
+    elif expectation.met(verdict, findings):
+        chosen.sort(key=lambda finding: finding.name != expectation.invariant)
+    else:
+        chosen.sort(key=lambda finding: finding.name in {expectation.invariant, *expectation.also})
     return f"{chosen[0].name}: {chosen[0].detail}"
 
 

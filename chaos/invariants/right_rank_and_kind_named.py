@@ -17,8 +17,8 @@ def right_rank_and_kind_named(history: History, reference: History | None, scene
 
     Acceptable kinds come from the fault (``Fault.expects``). An error in a collective may go without a
     rank: each side sees only that it failed. Where ranks are out of step gloo may abort a neighbour too;
-    that may be named beside the rank that was out of step, not instead of it. Recoveries without a fault are the
-    business of `one_recovery_per_fault`.
+    that may be named beside the rank that was out of step, not instead of it. Recoveries without a fault
+    are the business of `one_recovery_per_fault`.
 
     Smallest break: rank 1 is killed and the recovery says rank 2.
     """

@@ -100,6 +100,11 @@ def test_the_reason_names_what_was_not_expected_first() -> None:
     assert verdict.reason.startswith("replicas_agree: ")
 
 
+def test_the_reason_of_an_expected_violation_is_the_one_that_it_is_about() -> None:
+    expect = {"verdict": "VIOLATED", "invariant": "replicas_agree", "also": ["state_equals_twin"]}
+    assert judged(healed(), broken(), expect=expect).reason.startswith("replicas_agree: ")
+
+
 def of(verdict: Verdict, as_expected: bool) -> ScenarioVerdict:
     return ScenarioVerdict(name="x", seed=1, verdict=verdict, expected="", as_expected=as_expected, reason="")
 
