@@ -189,29 +189,26 @@ def main() -> None:
 
 
 def _main(argv: list[str]) -> int:
-    import click
-
     try:
-        result = app(argv, standalone_mode=False)
-        return int(result or 0)
-    except click.exceptions.Exit as ended:
+        return int(app(argv, standalone_mode=False) or 0)
+    except typer.Exit as ended:
         return int(ended.exit_code)
-    except click.ClickException as error:
-        error.show()
-        return int(Exit.USAGE)
-    except click.exceptions.Abort:
+    except (typer.Abort, KeyboardInterrupt):
+        print("torch-chaos: interrupted", file=sys.stderr)
         return int(Exit.INTERRUPTED)
     except UserError as error:
         print(f"torch-chaos: {error}", file=sys.stderr)
         return int(error.exit_code)
-    except KeyboardInterrupt:
-        print("torch-chaos: interrupted", file=sys.stderr)
-        return int(Exit.INTERRUPTED)
     except BrokenPipeError:
         # `torch-chaos list | head`: the reader has seen enough.
         sys.stderr.close()
         return int(Exit.PASSED)
-    except Exception:
+    except Exception as error:
+        # A usage error: typer may bring a click of its own, so it is known by what it can do, not its class.
+        show = getattr(error, "show", None)
+        if callable(show) and hasattr(error, "exit_code"):
+            show()
+            return int(Exit.USAGE)
         import traceback
 
         traceback.print_exc()

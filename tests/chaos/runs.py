@@ -74,9 +74,9 @@ def chaos(
     )  # fmt: skip
 
 
-def run(path: Path | str, folder: Path, *args: object, **env: str) -> Done:
+def run(path: Path | str, folder: Path, *args: object) -> Done:
     """`torch-chaos run PATH --report-dir FOLDER`."""
-    done = chaos("run", path, "--report-dir", folder, "--format", "plain", *args, **env)
+    done = chaos("run", path, "--report-dir", folder, "--format", "plain", *args)
     return Done(done.returncode, done.stdout, done.stderr, folder)
 
 
