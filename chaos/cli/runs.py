@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos import report as reports
-from chaos.errors import Exit, UserError
+from chaos.errors import Exit, Refused, UserError
 from chaos.plan import Plan, make_plan, matches
 from chaos.runner import facts
 from chaos.runner.interrupt import Interrupted, Interrupts
@@ -87,21 +87,40 @@ def _run_all(plans: list[Plan], output: Output) -> int:
 def _run_one(plan: Plan, folder: Path, output: Output, interrupts: Interrupts) -> Outcome:
     # Runs side by side in `reports/` share their twins; a folder that the user named is complete in itself.
     cache = folder.parent / "twins" if output.folder is None else None
+    command = shlex.join(["torch-chaos", *sys.argv[1:]])
     with View(output.form, len(plan.scenarios)) as view:
-        return Run(
-            plan, folder, view, interrupts, cache, shlex.join(["torch-chaos", *sys.argv[1:]])
-        ).execute()
+        try:
+            return Run(plan, folder, view, interrupts, cache, command).execute()
+        except UserError:
+            _remove_if_empty(folder)
+            raise
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        pass
 
 
 def _folder(plan: Plan, output: Output, plans: int) -> Path:
     if output.folder is not None:
         return output.folder if plans == 1 else output.folder / plan.suite
     base = REPORTS / f"{plan.suite}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder, number = base, 1
-    while folder.exists():
-        number += 1
-        folder = base.with_name(f"{base.name}-{number}")
-    return folder
+    number = 1
+    while True:
+        folder = base if number == 1 else base.with_name(f"{base.name}-{number}")
+        try:
+            # Made here and now: a run that starts in the same second takes the next name.
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise Refused(
+                f"{folder}: reports cannot be written here: {error.strerror}",
+                "choose another folder with --report-dir",
+            ) from None
 
 
 def _write_junit(found: list[dict[str, object]], path: Path) -> None:

@@ -77,6 +77,7 @@ class Context:
             if reaper is not None:
                 reaper.stop()
             lock.release()
+            (folder / LOCK).unlink(missing_ok=True)
             raise Refused(
                 f"{error.filename or folder}: cannot be written to: {error.strerror}",
                 "free space there, or choose another folder with --report-dir",

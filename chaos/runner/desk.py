@@ -27,8 +27,9 @@ from injectors.fault import Channel, Evidence, Fault, UndoRecord, Victim
 
 # A fault without a duration is healed this long after it fired, when the scenario states no recovery bound.
 HEAL_S = 10.0
-# A victim that is not there yet (its rank is being replaced) is looked for this often.
-RETRY_S = 0.002
+# A victim that is not there yet (its rank is being replaced) is looked for again after this time, then after
+# twice as long, and so on: a rank that never returns must not cost the job a processor.
+RETRY_S, LONGEST_RETRY_S = 0.002, 0.1
 
 
 class Stage(Enum):
@@ -51,6 +52,7 @@ class Armed:
     fired_t: float | None = None
     due: float | None = None
     why_not: str = ""
+    retry_s: float = RETRY_S
 
     @property
     def by_engine(self) -> bool:
@@ -232,7 +234,8 @@ class Desk:
             armed.why_not = (
                 f"rank {rank} had no living process" if rank is not None else "the role belonged to no rank"
             )
-            armed.due = time.monotonic() + RETRY_S
+            armed.due = time.monotonic() + armed.retry_s
+            armed.retry_s = min(2 * armed.retry_s, LONGEST_RETRY_S)
             return
         pid, ticks = live[rank]
         if not self._claim(armed):
@@ -269,7 +272,7 @@ class Desk:
             answer = getattr(channel, "answer", None)
             if answer is not None:
                 answer("go")
-        # Proof first, words later: a runtime that fences a frozen rank at once leaves a millisecond to see it.
+        # Proof first, words later: a runtime that fences a frozen rank at once leaves a millisecond to see.
         seen = armed.fault.verify(victim, fired)
         self._say("fired", armed, t=armed.fired_t, evidence=fired.as_dict(), **at)
         if seen.proven:

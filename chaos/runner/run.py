@@ -32,7 +32,7 @@ from chaos.runner.twins import Twins
 from chaos.runner.view import View
 from chaos.targets import paths
 from chaos.targets.base import End, Setting, Target
-from chaos.targets.make import make_target
+from chaos.targets.make import make_target, sources_of
 
 PLAN = "plan.json"
 REPORT = "report.json"
@@ -70,6 +70,7 @@ class Run:
     results: list[ScenarioVerdict] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     errors: bool = False
+    _environment: dict[str, object] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
 
     def execute(self) -> Outcome:
@@ -81,21 +82,24 @@ class Run:
         """
         where = paths.folder_of(self.plan.folder)
         preflight.check(self.plan, where)
-        with self.interrupts.held():
-            context = Context.open(self.folder, self._preload())
+        self._environment = facts.environment(self.plan, self.command)
+        sources = sources_of([scenario.target for scenario in self.plan.scenarios], where)
+        context: Context | None = None
         interrupted = False
         try:
-            self._environment = facts.environment(self.plan, self.command)
+            with self.interrupts.held():
+                context = Context.open(self.folder, self._preload())
             write(self.folder / PLAN, self.plan.to_json() + "\n")
             self.view.began(self.plan, self.folder / PLAN, self.replay)
-            twins = Twins(self.folder / "twins", self.cache)
+            twins = Twins(self.folder / "twins", self.cache, sources)
             for scenario in self.plan.scenarios:
                 self._one(context, scenario, where, twins)
         except Interrupted:
             interrupted = True
         finally:
             with self.interrupts.held():
-                self.left += context.close()
+                if context is not None:
+                    self.left += context.close()
         # An interruption that came while the run was being closed counts as well.
         interrupted = interrupted or self.interrupts.seen is not None
         outcome = self._report(interrupted)
@@ -122,7 +126,7 @@ class Run:
         history = History(())
         try:
             target = make_target(Setting(scenario.target, where, context.env), context.template)
-            reference = twins.get(scenario.twin, lambda folder: self._twin(context, scenario, target, folder))
+            reference = twins.get(scenario, lambda folder: self._twin(context, scenario, target, folder))
             attempt = self._attempt(context, scenario, target, self.folder / scenario.name)
             history = History.load(attempt.run())
         except TargetFailed as failed:

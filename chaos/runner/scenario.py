@@ -285,6 +285,7 @@ class Attempt:
     # -- the end
 
     def _settle(self, running: Running) -> None:
+        self._look()
         how = "the tool stopped the target at its run bound" if self.timed_out else "the target ended"
         if self.end is not None:
             how = f"the target ended with {described(self.end)}"

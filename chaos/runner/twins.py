@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from chaos.errors import TargetFailed
 from chaos.history import History
+from chaos.plan import PlannedScenario, canonical
 from chaos.targets.base import End
 
 NAME = "history.jsonl"
@@ -21,32 +22,39 @@ class Twins:
     Args:
         folder: `twins/` in the run's folder; every report is complete in itself.
         cache: a folder shared by runs, None to keep nothing beyond this run.
+        sources: content hash of each target's files as they are now, by the target's canonical JSON: the plan
+            that is run may be older than they are.
     """
 
-    def __init__(self, folder: Path, cache: Path | None) -> None:
-        self.folder, self.cache = folder, cache
+    def __init__(self, folder: Path, cache: Path | None, sources: Mapping[str, str]) -> None:
+        self.folder, self.cache, self._sources = folder, cache, sources
         self._known: dict[str, History | TargetFailed] = {}
 
-    def get(self, twin: str, run: Callable[[Path], tuple[Path, End | None]]) -> History:
-        """The history of a twin; `run` makes it if no one has yet.
+    def get(self, scenario: PlannedScenario, run: Callable[[Path], tuple[Path, End | None]]) -> History:
+        """The history of a scenario's twin; `run` makes it if no one has yet.
 
         Args:
-            twin: the content hash.
+            scenario: whose twin.
             run: runs the target without faults in the folder given; returns history and end.
 
         Raises:
             TargetFailed: the target does not even work without faults. Said again for each scenario of it.
         """
+        twin = scenario.twin
         if twin not in self._known:
-            self._known[twin] = self._find(twin, run)
+            self._known[twin] = self._find(scenario, run)
         known = self._known[twin]
         if isinstance(known, TargetFailed):
             raise known
         return known
 
-    def _find(self, twin: str, run: Callable[[Path], tuple[Path, End | None]]) -> History | TargetFailed:
-        here = self.folder / twin
-        kept = None if self.cache is None else self.cache / f"{twin}-{machine()}" / NAME
+    def _find(
+        self, scenario: PlannedScenario, run: Callable[[Path], tuple[Path, End | None]]
+    ) -> History | TargetFailed:
+        here = self.folder / scenario.twin
+        sources = self._sources.get(canonical(scenario.target), "")[:8]
+        name = f"{scenario.twin}-{sources}-{machine()}"
+        kept = None if self.cache is None else self.cache / name / NAME
         if kept is not None and kept.is_file():
             here.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(kept, here / NAME)
