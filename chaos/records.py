@@ -55,7 +55,10 @@ def time_of(event: Event) -> float:
 class Commit:
     """One ``step.commit``: a rank says that it holds the state after `step`.
 
-    `adopted` is true when the state came from a peer instead of the rank's own work.
+    Attributes:
+        adopted: the state came from a peer instead of the rank's own work.
+        rng: digest over all random generators; `rng_parts` the same per generator, where reported.
+        local: parts of the state that are sharded, and so differ between ranks by design.
     """
 
     t: float
@@ -68,6 +71,8 @@ class Commit:
     digest: str | None = None
     parts: Mapping[str, str] = field(default_factory=dict)
     rng: str | None = None
+    rng_parts: Mapping[str, str] = field(default_factory=dict)
+    local: frozenset[str] = frozenset()
     notes: Mapping[str, object] = field(default_factory=dict)
     loss: float | None = None
 
@@ -101,6 +106,8 @@ class Commit:
             digest=text_of(event, "digest"),
             parts=parts,
             rng=text_of(event, "rng"),
+            rng_parts={name: str(value) for name, value in map_of(event, "rng_parts").items()},
+            local=frozenset(str(name) for name in list_of(event, "local")),
             notes=map_of(event, "notes"),
             loss=float_of(event, "loss"),
         )
@@ -210,8 +217,8 @@ class Recovery:
 
     @property
     def cause(self) -> str:
-        """The kinds of the causes, joined: ``crash`` or ``crash+stopped``."""
-        return "+".join(cause.kind or "unknown" for cause in self.causes) or "unknown"
+        """The kinds of the causes, joined: ``crash+stopped``; the faults' names where no kind was told."""
+        return "+".join(cause.kind or cause.detail or "unknown" for cause in self.causes) or "unknown"
 
     @property
     def rank(self) -> int | None:

@@ -24,7 +24,7 @@ def replicas_agree(history: History, reference: History | None, scene: Scene) ->
     if not judged:
         detail = "no commit carries a digest"
         return too_thin(detail) if scene.shows_runtime_events else not_applicable(detail)
-    local = set() if scene.shows_runtime_events else _rank_local_parts(reference)
+    local = set() if scene.shows_runtime_events else _rank_local_parts(reference, judged)
     offences = Offences()
     compared = 0
     for step, commits in history.commits_by_step.items():
@@ -58,11 +58,12 @@ def _differing(one: Commit, other: Commit, local: set[str]) -> list[str]:
     return parts if parts or local else ["state"]
 
 
-def _rank_local_parts(reference: History | None) -> set[str]:
-    """Parts on which the fault-free twin's ranks differ at some step."""
+def _rank_local_parts(reference: History | None, judged: list[Commit]) -> set[str]:
+    """Parts that are sharded, or on which the fault-free twin's ranks differ at some step."""
+    sharded = {name for commit in judged for name in commit.local}
     if reference is None:
-        return set()
-    return {
+        return sharded
+    return sharded | {
         name
         for commits in reference.commits_by_step.values()
         for name in {name for commit in commits for name in commit.parts}

@@ -42,3 +42,11 @@ def test_a_part_that_the_script_keeps_per_rank_is_left_out() -> None:
 
 def test_not_applicable_to_a_script_without_digests() -> None:
     assert verdict_of(replicas_agree, CommandJob(digests=False).steps(1)).verdict == Verdict.NOT_APPLICABLE
+
+
+def test_a_sharded_part_is_left_out() -> None:
+    job = CommandJob().steps(1).finish()
+    sharded = [{**e, "local": ["optimizer"]} if e["event"] == "step.commit" else e for e in job.events]
+    own = {**parts_at(0), "optimizer": "rank 1's"}
+    bad = changed(sharded, matching(event="step.commit", rank=1), digest="x", parts=own)
+    assert verdict_of(replicas_agree, job, bad, reference=None).verdict == Verdict.PASS
