@@ -1,18 +1,23 @@
-"""A member's side of the protocol: leave, report, form, adopt, commit. It obeys the coordinator."""
+"""A member's hands: it carries out what `recovery.core.member` decides, and tells it what came of it."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from recovery import events
+from recovery.core import messages as m
+from recovery.core import orders as o
+from recovery.core.member import Member as Protocol
+from recovery.core.member import Stage
 from recovery.errors import Interrupted, RecoveryError
-from recovery.shell import transfer
+from recovery.shell import transfer, wire
 from recovery.shell.backends import Backend, backend_named
 from recovery.shell.insider import Insider
 from recovery.shell.link import Link, SupervisorGone
@@ -35,14 +40,11 @@ class Member:
         self.backend: Backend = backend_named(backend)
         self.membership = Membership(link.page, link.rank)
         self.groups: list[ProcessGroup] = []
-        self.version: int | None = None
-        """Committed steps; None while this process holds no state."""
+        self.protocol = Protocol(link.rank, link.proc)
         self.result: Any = None
         """What the last committed step returned here (or at the peer it was adopted from)."""
         self.again = False
-        self._newest_seen = 0
-        self._first_commit = False
-        self._genesis = False
+        self._manifest: dict[str, Any] = {}
         self.world = self._init_torch_distributed()
         if not self.backend.released_from_outside or os.environ.get("RECOVERY_RELEASE") == "inside":
             Insider(link.release, self._abort_groups)
@@ -63,25 +65,20 @@ class Member:
 
     # ------------------------------------------------------------------ leaving a generation
 
+    @property
+    def version(self) -> int | None:
+        """Committed steps; None while this process holds no state."""
+        return self.protocol.version
+
     def generation_is_over(self) -> bool:
         membership = self.membership
-        return membership.error is not None or (
-            membership.page.open_generation != membership.generation or not membership.generation
-        )
+        return self.protocol.is_over(membership.page.open_generation, membership.error is not None)
 
     def abandon(self, reason: str) -> None:
-        """Say that this generation is broken, and drop its connections."""
+        """Say that this generation is broken, drop its connections, undo a step that has begun."""
         membership = self.membership
-        if membership.generation:
-            self._send(
-                op="failed",
-                generation=membership.generation,
-                kind=membership.error_kind,
-                detail=membership.error or reason,
-                suspect=membership.suspect,
-            )
-        membership.leave()
-        self._drop_groups()
+        detail, kind = membership.error or reason, membership.error_kind
+        self._tell(o.Broken(self.protocol.generation, kind, detail, membership.suspect))
 
     def _abort_groups(self) -> None:
         """From the releasing thread: end what is in flight; the main thread then drops the groups."""
@@ -108,93 +105,111 @@ class Member:
             SupervisorGone: the job has ended.
         """
         while True:
-            digest = self.tree.digest().total
-            self._send(op="ready", version=self.version, digest=digest, finished=finished)
-            message = self._receive()
-            if message["op"] == "leave":
+            # One walk over the state serves the report and, if this rank is to give it, the transfer.
+            self._manifest = self.tree.manifest()
+            self._tell(o.AtRest(self._manifest["digest"]["total"], finished))
+            while self.protocol.stage is Stage.WAITING:
+                message = self._receive()
+                self._tell(m.Leave() if message["op"] == "leave" else wire.opening(message))
+            if self.protocol.stage is Stage.GONE:
                 return False
-            if self._form(message):
+            if self.protocol.joined:
                 return True
 
     def finish(self) -> bool:
         """This rank has no step left. Returns True if it must go on (another generation opened)."""
         return self.regroup(finished=True)
 
-    def _form(self, message: dict[str, Any]) -> bool:
-        generation = int(message["generation"])
-        membership = self.membership
-        self._drop_groups()
-        membership.enter(generation, self.version or 0)
-        events.tell("member.enter", rank=self.rank, generation=generation)
+    # ------------------------------------------------------------------ carrying out the protocol
+
+    def _tell(self, event: o.Event) -> None:
+        for action in self.protocol.handle(event, time.monotonic()):
+            match action:
+                case m.Ready() | m.Failed() | m.Committed():
+                    self._send(**wire.report(action))
+                case m.Formed(generation=generation):
+                    self._send(**wire.report(action))
+                    events.emit("generation.formed", generation=generation, rank=self.rank, **_resources())
+                    events.tell("recovery.resume", rank=self.rank, generation=generation)
+                case o.Enter(generation=generation, version=version):
+                    self._drop_groups()
+                    self.membership.enter(generation, version)
+                    events.tell("member.enter", rank=self.rank, generation=generation)
+                case o.Connect(generation=generation):
+                    self._attempt(lambda g=generation: self._connect(g))  # type: ignore[misc]
+                case o.Give(opening=opening):
+                    self._attempt(lambda opened=opening: self._give(opened))  # type: ignore[misc]
+                case o.Take(opening=opening):
+                    self._attempt(lambda opened=opening: self._take(opened))  # type: ignore[misc]
+                case o.Drop():
+                    self.membership.leave()
+                    self._drop_groups()
+                case o.Restore():
+                    self.tree.rollback()
+                case o.Commit(again=again):
+                    self.again = again
+
+    def _attempt(self, form: Callable[[], o.Event]) -> None:
+        """One part of forming a generation; what goes wrong breaks the generation, not the process."""
         try:
-            for number, group in enumerate(self.groups):
-                store = RpcStore(self.link.store, generation, f"{number}/")
-                inner = self.backend.form(store, group.rank(), group.size(), generation)
-                group.inner = events.filtered(inner)
-            started = time.monotonic()
-            received = self._agree(message)
+            outcome = form()
         except (RuntimeError, EOFError) as error:
             if isinstance(error, RecoveryError):
                 raise
             reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
-            membership.fail(f"forming generation {generation}: {reason}")
+            self.membership.fail(f"forming generation {self.protocol.generation}: {reason}")
             self.abandon(reason)
-            return False
-        self._first_commit = True
-        self._send(
-            op="formed",
-            generation=generation,
-            transfer_s=time.monotonic() - started if message["receivers"] else 0.0,
-            bytes=received,
-        )
-        events.emit("generation.formed", generation=generation, rank=self.rank, **_resources())
-        events.tell("recovery.resume", rank=self.rank, generation=generation)
-        return True
+            return
+        self._tell(outcome)
 
-    def _agree(self, message: dict[str, Any]) -> int:
-        """Send or adopt state as the coordinator decided; returns the bytes received."""
-        version, holders = int(message["version"]), tuple(message["holders"])
-        receivers, generation = tuple(message["receivers"]), int(message["generation"])
-        self._genesis = bool(message["genesis"])
-        plan = transfer.Plan(self.rank, holders, receivers, message["digest"])
-        device = self.backend.device()
-        received = 0
-        if receivers and (self.rank in holders or self.rank in receivers):
-            role = "source" if self.rank in holders else "target"
-            events.tell(
-                "recovery.transfer",
-                rank=self.rank,
-                generation=generation,
-                version=version,
-                sources=list(holders),
-                targets=list(receivers),
-                role=role,
-            )
-            if role == "source":
-                sent = transfer.send(self.world.inner, self.tree, plan, self._extra(), device)
-                fields = {"bytes": sent, "digest": message["digest"]}
-                events.emit("state.send", rank=self.rank, generation=generation, version=version, **fields)
-            else:
-                # From here on this process holds neither its old state nor, yet, the new one.
-                self.version = None
-                result = transfer.receive(self.world.inner, self.tree, plan, device)
-                received = result.bytes
-                verified = result.digest == message["digest"] or message["digest"] is None
-                events.emit(
-                    "state.receive",
-                    rank=self.rank,
-                    generation=generation,
-                    version=version,
-                    bytes=received,
-                    digest=result.digest,
-                    sources=list(holders),
-                    verified=verified,
-                )
-                if not verified:
-                    raise RuntimeError(f"received {result.digest}, agreed was {message['digest']}")
-                self.result = result.extra.get("result")
-        self.version = version
-        return received
+    def _connect(self, generation: int) -> o.Event:
+        for number, group in enumerate(self.groups):
+            store = RpcStore(self.link.store, generation, f"{number}/")
+            inner = self.backend.form(store, group.rank(), group.size(), generation)
+            group.inner = events.filtered(inner)
+        return o.Connected(generation)
+
+    def _announce(self, opening: m.Open, role: str) -> transfer.Plan:
+        events.tell(
+            "recovery.transfer",
+            rank=self.rank,
+            generation=opening.generation,
+            version=opening.version,
+            sources=list(opening.holders),
+            targets=list(opening.receivers),
+            role=role,
+        )
+        return transfer.Plan(self.rank, opening.holders, opening.receivers, opening.digest)
+
+    def _give(self, opening: m.Open) -> o.Event:
+        plan = self._announce(opening, "source")
+        group, device = self.world.inner, self.backend.device()
+        sent = transfer.send(group, self.tree, self._manifest, plan, self._extra(), device)
+        events.emit(
+            "state.send",
+            rank=self.rank,
+            generation=opening.generation,
+            version=opening.version,
+            bytes=sent,
+            digest=opening.digest,
+        )
+        return o.Given(opening.generation, sent)
+
+    def _take(self, opening: m.Open) -> o.Event:
+        plan = self._announce(opening, "target")
+        result = transfer.receive(self.world.inner, self.tree, plan, self.backend.device())
+        events.emit(
+            "state.receive",
+            rank=self.rank,
+            generation=opening.generation,
+            version=opening.version,
+            bytes=result.bytes,
+            digest=result.digest,
+            sources=list(opening.holders),
+            verified=result.digest == opening.digest or opening.digest is None,
+        )
+        self.result = result.extra.get("result")
+        return o.Taken(opening.generation, result.digest, result.bytes)
 
     def _extra(self) -> dict[str, Any]:
         try:
@@ -228,7 +243,8 @@ class Member:
         Raises:
             RecoveryError: something is rank-local: if its rank died, no one could give it back.
         """
-        if not (self._genesis and step == 0):
+        opening = self.protocol.opening
+        if opening is None or not opening.genesis or step:
             return
         parts = self.tree.digest().parts
         names = sorted(parts)
@@ -247,15 +263,15 @@ class Member:
                     " derive it from (run.seed, run.rank, step)"
                 )
 
+    def begin(self, index: int) -> None:
+        """Step `index` begins: from here on an interruption rolls back."""
+        self._tell(o.Begun(index))
+        self.membership.begin_step(index)
+
     def commit(self, index: int, result: Any, step_s: float) -> None:
-        self.version = index + 1
         self.result = result
-        self.again = index < self._newest_seen
-        self._newest_seen = max(self._newest_seen, index + 1)
-        self.membership.slot.committed(self.version, step_s)
-        if self._first_commit:
-            self._first_commit = False
-            self._send(op="committed", generation=self.membership.generation, version=self.version)
+        self.membership.slot.committed(index + 1, step_s)
+        self._tell(o.Done(index))
 
     # ------------------------------------------------------------------ the channel
 

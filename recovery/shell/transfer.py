@@ -37,13 +37,19 @@ class Received:
     extra: dict[str, Any]
 
 
-def send(group: Any, tree: StateTree, plan: Plan, extra: dict[str, Any], device: torch.device) -> int:
+def send(
+    group: Any,
+    tree: StateTree,
+    manifest: dict[str, Any],
+    plan: Plan,
+    extra: dict[str, Any],
+    device: torch.device,
+) -> int:
     """A holder's part; returns the bytes sent. `extra` travels with the manifest (JSON-able).
 
     Raises:
         RuntimeError: a peer is gone.
     """
-    manifest = tree.manifest()
     mine = stripes(manifest, len(plan.holders))[plan.holders.index(plan.rank)]
     works: list[Any] = []
     kept: list[torch.Tensor] = []
