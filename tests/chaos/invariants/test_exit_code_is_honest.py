@@ -55,5 +55,7 @@ def test_too_thin() -> None:
     assert verdict_of(rule, job).detail == "nobody recorded how the target ended"
     stopped = changed(Job().steps(2).finish().events, EXIT, code=None, signal=9, expected=True)
     assert verdict_of(rule, job, stopped).detail == "the tool had to stop the target"
+    meant = verdict_of(rule, job, stopped, expect={"verdict": "PASS", "exit_code": 3})
+    assert meant.first == "the job did not end; the scenario expects exit code 3"
     unknown = verdict_of(rule, Job().steps(2).finish(), reference=None, target={"kind": "recovery"})
     assert unknown.detail == "the number of planned steps is not known"
