@@ -25,6 +25,9 @@ from chaos.undo.records import Opening
 from injectors import undo
 
 LOCK = ".lock"
+# TMPDIR of what is started once a run: Python remembers the folder that it found first, so everything that is
+# forked from the template puts its temporary files here, whatever TMPDIR says by then.
+SHARED = "shared"
 KILL_S = 4.0
 # Unix socket paths end at 107 bytes; a long TMPDIR must not break the agents' line.
 LONGEST_TEMP = 60
@@ -73,6 +76,7 @@ class Context:
             reaper = Reaper.start(journal.path)
             # Only now, when someone is there to remove it whatever happens to us.
             temp.mkdir(mode=0o700)
+            (temp / SHARED).mkdir()
         except OSError as error:
             if reaper is not None:
                 reaper.stop()
@@ -82,7 +86,7 @@ class Context:
                 f"{error.filename or folder}: cannot be written to: {error.strerror}",
                 "free space there, or choose another folder with --report-dir",
             ) from None
-        env = {**os.environ, processes.MARKER: run, "TMPDIR": str(temp), "PYTHONUNBUFFERED": "1"}
+        env = {**os.environ, processes.MARKER: run, "TMPDIR": str(temp / SHARED), "PYTHONUNBUFFERED": "1"}
         return cls(run, folder, temp, env, journal, reaper, Template(env, preload), before, lock)
 
     def sub(self, kind: str, name: str) -> Path:

@@ -17,7 +17,7 @@ from chaos.undo import shm
 # seen.
 GRACE_S = 1.0
 # What well-known programs leave in TMPDIR and nobody minds: torchrun's log folder, inductor's caches.
-KNOWN_FILES = ("torchelastic_*", "torchinductor_*", "pymp-*/", "__pycache__")
+KNOWN_FILES = ("torchelastic_*", "torchinductor_*", "__pycache__")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Before:
     shm: frozenset[str]
     started_at: float
     unix: frozenset[str] = field(default_factory=frozenset)
+    files: frozenset[str] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True)
@@ -45,21 +46,27 @@ class Left:
         return not (self.processes or self.shm or self.sockets or self.files)
 
 
-def before(run: str, temp: Path) -> Before:
-    """How things are now."""
+def before(run: str, temp: Path, folders: Collection[Path]) -> Before:
+    """How things are now; the arguments are those of `look`."""
     marked = frozenset((p.pid, p.start_ticks) for p in processes.marked(run))
-    return Before(marked, frozenset(shm.entries()), time.time(), frozenset(_unix_sockets(temp)))
+    files = frozenset(str(path) for path in _files(folders, KNOWN_FILES))
+    return Before(marked, frozenset(shm.entries()), time.time(), frozenset(_unix_sockets(temp)), files)
 
 
 def look(
-    run: str, temp: Path, tmp: Path, then: Before, ignore: Collection[str], known: set[tuple[int, int]]
+    run: str,
+    temp: Path,
+    folders: Collection[Path],
+    then: Before,
+    ignore: Collection[str],
+    known: set[tuple[int, int]],
 ) -> Left:
     """What there is now that was not there then. Waits up to a second for what is just ending.
 
     Args:
         run: the run's marker.
         temp: the run's temporary folder, whose sockets are the run's.
-        tmp: the scenario's TMPDIR.
+        folders: where the target's temporary files go.
         then: how things were.
         ignore: patterns of files that the target may leave.
         known: processes (pid, start time) that the job's own events named: found even without the marker.
@@ -67,7 +74,8 @@ def look(
     running = _settled(lambda: _processes(run, then, known))
     memory = _settled(lambda: shm.left(then.shm, then.started_at))
     sockets = _settled(lambda: sorted(_unix_sockets(temp) - then.unix))
-    return Left([_described(p) for p in running], memory, sockets, _files(tmp, (*KNOWN_FILES, *ignore)))
+    files = [str(path) for path in _files(folders, (*KNOWN_FILES, *ignore)) if str(path) not in then.files]
+    return Left([_described(p) for p in running], memory, sockets, files)
 
 
 def _settled(found: Callable[[], list[Any]]) -> list[Any]:
@@ -103,13 +111,7 @@ def _unix_sockets(temp: Path) -> set[str]:
         return set()
 
 
-def _files(tmp: Path, ignore: Collection[str]) -> list[str]:
-    """Files and folders in the scenario's TMPDIR, topmost first, without those that may be there."""
-    if not tmp.is_dir():
-        return []
-    names = sorted(p.name + ("/" if p.is_dir() else "") for p in tmp.iterdir())
-    return [name for name in names if not any(_matches(name, pattern) for pattern in ignore)]
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(name.rstrip("/"), pattern.rstrip("/"))
+def _files(folders: Collection[Path], ignore: Collection[str]) -> list[Path]:
+    """What is in the folders, without what may be there."""
+    found = [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
+    return [path for path in found if not any(fnmatch.fnmatchcase(path.name, pattern) for pattern in ignore)]

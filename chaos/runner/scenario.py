@@ -15,7 +15,7 @@ from typing import Any
 from chaos.clusters import processes
 from chaos.plan import PlannedFault, PlannedScenario
 from chaos.runner import leaks
-from chaos.runner.context import Context
+from chaos.runner.context import SHARED, Context
 from chaos.runner.desk import HEAL_S, Desk, Sight
 from chaos.runner.events import Event, EventLog, Tail, merge
 from chaos.runner.interrupt import Interrupts
@@ -98,7 +98,8 @@ class Attempt:
         )
         self._desk.arm()
         self.target.prepare()
-        then = leaks.before(context.run, context.temp)
+        self._folders = (tmp, context.temp / SHARED)
+        then = leaks.before(context.run, context.temp, self._folders)
         self._server.start()
         running: Running | None = None
         try:
@@ -113,7 +114,7 @@ class Attempt:
                     running.stop()
                 self._server.stop()
                 shutil.rmtree(work, ignore_errors=True)
-                self._check_leaks(tmp, then)
+                self._check_leaks(then)
                 shutil.rmtree(tmp, ignore_errors=True)
 
     # -- start
@@ -304,10 +305,10 @@ class Attempt:
             for orphan in running.orphans():
                 self._log.emit("orphan.seen", pid=orphan.pid, argv=" ".join(processes.argv(orphan.pid)))
 
-    def _check_leaks(self, tmp: Path, then: leaks.Before) -> None:
+    def _check_leaks(self, then: leaks.Before) -> None:
         known = {(pid, ticks) for pid, ticks in self._ranks.ticks.items()}
         ignore = self.scenario.target.get("ignore_files") or ()
-        left = leaks.look(self.context.run, self.context.temp, tmp, then, ignore, known)
+        left = leaks.look(self.context.run, self.context.temp, self._folders, then, ignore, known)
         self.left = left
         self._log.emit(
             "leak.check", processes=left.processes, shm=left.shm, sockets=left.sockets, files=left.files

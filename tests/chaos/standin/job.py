@@ -1,6 +1,6 @@
 """A job that costs nothing: ranks that count steps, and a supervisor that replaces those that die or freeze.
 
-Usage: job.py WORLD STEPS STEP_S [--leave-shm] [--orphan] [--fail]. No torch, no collectives: a rank that is
+Usage: job.py WORLD STEPS STEP_S [--leave-shm] [--leave-file] [--orphan] [--fail]. No torch, no collectives: a rank that is
 replaced goes on after the last step that it committed.
 """
 
@@ -12,6 +12,7 @@ import mmap
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 from recovery import events
@@ -158,6 +159,8 @@ if __name__ == "__main__":
     if "--leave-shm" in FLAGS:
         with open(f"/dev/shm/torch_{os.getpid()}_standin", "w") as file:
             file.write("left")
+    if "--leave-file" in FLAGS:
+        tempfile.mkstemp(prefix="forgotten-")
     if "--orphan" in FLAGS:
         subprocess.Popen(["sleep", "30"], start_new_session=True)
     sys.exit(Supervisor().run())
