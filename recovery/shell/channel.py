@@ -65,6 +65,8 @@ class Channel:
             data = self.sock.recv(MAX_MESSAGE_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return None
+        except ConnectionResetError:
+            data = b""  # the other end died with our message unread: gone all the same
         if not data:
             raise EOFError("the other end of the channel is closed")
         message = json.loads(data)

@@ -58,6 +58,7 @@ class ProcessTable:
         self.template: Channel | None = None
         self._template_pid: int | None = None
         self._unclaimed: dict[int, list[Change]] = {}
+        self._unborn: list[Process] = []
         become_subreaper()
 
     # ------------------------------------------------------------------ creating
@@ -104,7 +105,10 @@ class ProcessTable:
             if self.template is None:
                 self.start_template()
             assert self.template is not None
-            self.template.send([end.fileno() for end in theirs], proc=proc, rank=rank)
+            try:
+                self.template.send([end.fileno() for end in theirs], proc=proc, rank=rank)
+            except OSError:
+                pass  # it has just died: this birth is one of those that it owes (`take_unborn`)
         else:
             process.pid = self._execute(proc, rank, theirs)
         for end in theirs:
@@ -220,11 +224,18 @@ class ProcessTable:
         return found
 
     def _template_changed(self, change: Change) -> None:
+        """A template that has died takes the births it owed with it; the next start makes a new one."""
         if change.stopped or change.continued:
             return
         if self.template is not None:
             self.template.close()
         self.template = self._template_pid = None
+        self._unborn += [process for process in self.by_proc.values() if process.pid is None]
+
+    def take_unborn(self) -> list[Process]:
+        """Processes that were asked for and will never come."""
+        unborn, self._unborn = self._unborn, []
+        return unborn
 
     def start_ticks(self, process: Process) -> int | None:
         return start_ticks(process.pid) if process.pid is not None else None

@@ -27,6 +27,10 @@ def undisturbed(launcher: Launcher) -> Outcome:
     return outcome
 
 
+def children_of(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
 def assert_healed(outcome: Outcome, undisturbed: Outcome, causes: list[tuple[int, str]]) -> None:
     assert outcome.code == 0, outcome.stderr
     assert outcome.digests() == undisturbed.digests()
@@ -128,6 +132,20 @@ def test_without_spares_the_template_forks_the_replacement(launcher: Launcher, u
     outcome = launcher.run(["--spares", "0", *ARGS], strike)
     assert_healed(outcome, undisturbed, [(1, "crash")])
     assert not outcome.of("worker.promoted")
+
+
+def test_a_dead_template_is_made_again(launcher: Launcher, undisturbed: Outcome) -> None:
+    def strike(running: Running) -> None:
+        running.until_commit(5)
+        below = {int(child) for child in children_of(running.job.pid)}
+        workers = {event["pid"] for event in running.events if event["event"] == "worker.start"}
+        (template,) = below - workers
+        os.kill(template, signal.SIGKILL)
+        running.signal(1)
+
+    outcome = launcher.run(["--spares", "0", *ARGS], strike)
+    # The rank, and the replacement that the dead template could not give birth to.
+    assert_healed(outcome, undisturbed, [(1, "crash"), (1, "crash")])
 
 
 def test_workers_are_executed_where_forking_is_forbidden(launcher: Launcher, undisturbed: Outcome) -> None:
