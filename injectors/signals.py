@@ -85,12 +85,14 @@ def wait_gone(pid: int, ticks: int, timeout_s: float) -> bool:
 
 def wait_state(pid: int, wanted: str, timeout_s: float) -> str | None:
     """Wait until the state is one of the letters in `wanted`; returns the last state seen."""
-    limit = time.monotonic() + timeout_s
+    start = time.monotonic()
     while True:
         seen = state(pid)
-        if seen is None or seen in wanted or time.monotonic() > limit:
+        waited_s = time.monotonic() - start
+        if seen is None or seen in wanted or waited_s > timeout_s:
             return seen
-        time.sleep(0.001)
+        # The states looked for may be short, so look as often as possible at first.
+        time.sleep(0.0 if waited_s < 0.02 else 0.001)
 
 
 def mask_has(pid: int, mask: str, number: int) -> bool | None:

@@ -36,10 +36,19 @@ class ProcessStop(Fault):
         return UndoRecord(undo.SIGNAL_CONT, victim.pid, victim.start_ticks, victim.fault)
 
     def inject(self, victim: Victim, channel: Channel | None) -> Evidence:
-        return send_signal(victim, signal.SIGSTOP)
+        sent = send_signal(victim, signal.SIGSTOP)
+        if not sent.proven:
+            return sent
+        # Look at once: a runtime that fences a frozen rank leaves no more than a millisecond to see it.
+        seen = signals.wait_state(victim.pid, "TtZX", 2.0)
+        return Evidence(
+            f"{sent.what}; then in state {seen or 'gone'}", True, data={**sent.data, "state": seen}
+        )
 
     def verify(self, victim: Victim, fired: Evidence | None = None) -> Evidence:
-        seen = signals.wait_state(victim.pid, "TtZX", 2.0)
+        if fired is not None and fired.data.get("state") == "T":
+            return Evidence(f"pid {victim.pid} was in state T right after the signal", True, data=fired.data)
+        seen = signals.wait_state(victim.pid, "TtZX", 0.5)
         stopped = seen == "T" and signals.start_ticks(victim.pid) == victim.start_ticks
         return Evidence(f"pid {victim.pid} is in state {seen or 'gone'}", stopped, data={"state": seen})
 

@@ -37,9 +37,8 @@ def test_shards_are_told_from_replicas(rig: Any) -> None:
 
 
 def test_a_fault_on_a_sharded_gradient(rig: Any, planned: Plan) -> None:
-    fault = planned(
-        "collective.delay", 1, {"duration_s": 0.05}, step=1, collective={"group": "default_pg", "op": "reduce_scatter"}
-    )
+    where = {"group": "default_pg", "op": "reduce_scatter"}
+    fault = planned("collective.delay", 1, {"duration_s": 0.05}, step=1, collective=where)
     outcome = rig.run("sharded.py", "fsdp", faults=[fault])
     assert outcome.codes == [0, 0], outcome.output
     assert outcome.reached[0].step == 1
