@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Protocol
 
 import torch
@@ -9,6 +10,10 @@ import torch.distributed as dist
 
 from recovery.errors import RecoveryError
 from recovery.shell.rendezvous import GROUP_TIMEOUT, form_gloo
+
+_c10d: Any = torch._C._distributed_c10d
+_TRACED = ("collective_seq_id", "profiling_name", "state", "input_sizes", "time_created_ns")
+TRACE_ENTRIES = 16
 
 
 class Backend(Protocol):
@@ -21,6 +26,9 @@ class Backend(Protocol):
 
     def abort(self, group: Any) -> None:
         """Let go of a group whose generation is over."""
+
+    def trace(self) -> list[dict[str, Any]]:
+        """The library's own record of its last collectives, newest last; empty if it keeps none."""
 
     def device(self) -> torch.device:
         """Where tensors must live to be sent."""
@@ -35,6 +43,9 @@ class Gloo:
 
     def abort(self, group: Any) -> None:
         """The supervisor has shut the sockets, so nothing waits; the last reference closes the rest."""
+
+    def trace(self) -> list[dict[str, Any]]:
+        return []  # the progress page knows more
 
     def device(self) -> torch.device:
         return torch.device("cpu")
@@ -57,6 +68,14 @@ class Nccl:
 
     def abort(self, group: Any) -> None:
         group.abort()
+
+    def trace(self) -> list[dict[str, Any]]:
+        # The flight recorder has one reader in builds with NCCL and, since 2.13, one for all builds.
+        dump = getattr(_c10d, "_dump_nccl_trace_json", None) or getattr(_c10d, "_dump_fr_trace_json", None)
+        if dump is None:
+            return []
+        entries = json.loads(dump()).get("entries", [])
+        return [{name: entry.get(name) for name in _TRACED} for entry in entries[-TRACE_ENTRIES:]]
 
     def device(self) -> torch.device:
         return torch.device("cuda", torch.cuda.current_device())

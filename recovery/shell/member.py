@@ -81,7 +81,12 @@ class Member:
         self._tell(o.Broken(self.protocol.generation, kind, detail, membership.suspect))
 
     def _abort_groups(self) -> None:
-        """From the releasing thread: end what is in flight; the main thread then drops the groups."""
+        """From the releasing thread: end what is in flight; the main thread then drops the groups.
+
+        What the library recorded of its last collectives is read first: after the abort it is gone.
+        """
+        if trace := self.backend.trace():
+            events.emit("group.trace", rank=self.rank, generation=self.membership.generation, entries=trace)
         for group in self.groups:
             inner = group.inner
             if inner is not None:

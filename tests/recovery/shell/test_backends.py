@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from recovery.errors import RecoveryError
+from recovery.shell import backends
 from recovery.shell.backends import Gloo, Nccl, backend_named
 from recovery.shell.rendezvous import GROUP_TIMEOUT
 
@@ -51,6 +53,25 @@ def test_an_nccl_group_is_aborted_because_it_has_no_sockets_to_shut(nccl: Nccl) 
     assert group.calls[-1] == "abort"
     assert not nccl.released_from_outside
     assert nccl.device() == torch.device("cuda", 3)
+
+
+@pytest.mark.parametrize("reader", ["_dump_nccl_trace_json", "_dump_fr_trace_json"])
+def test_the_flight_recorder_is_read(nccl: Nccl, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
+    entry = {"collective_seq_id": 7, "profiling_name": "nccl:all_reduce", "state": "started", "pg_id": 0}
+    dump = json.dumps({"version": "2.9", "entries": [{"collective_seq_id": 1}] * 20 + [entry]})
+    for name in ("_dump_nccl_trace_json", "_dump_fr_trace_json"):
+        monkeypatch.setattr(backends._c10d, name, None, raising=False)
+    monkeypatch.setattr(backends._c10d, reader, lambda: dump.encode(), raising=False)
+    trace = nccl.trace()
+    assert len(trace) == backends.TRACE_ENTRIES
+    assert (trace[-1]["collective_seq_id"], trace[-1]["state"]) == (7, "started")
+
+
+def test_without_a_flight_recorder_there_is_no_trace(nccl: Nccl, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_dump_nccl_trace_json", "_dump_fr_trace_json"):
+        monkeypatch.setattr(backends._c10d, name, None, raising=False)
+    assert nccl.trace() == []
+    assert backend_named("gloo").trace() == []
 
 
 def test_gloo_is_released_from_outside() -> None:
