@@ -26,6 +26,7 @@ BUGS = {
     "none": "no bug",
     "swallowed_error": "no bug: errors of a metric's collective are caught, and the runtime must not mind",
     "long_phase": "no bug: a declared phase (`run.busy`) that is longer than any limit for a hang",
+    "background_process": "no bug: a process is started in the background; the runtime ends it with the job",
     "forgotten_scheduler": "the scheduler is not protected: a replacement starts the warm-up anew",
     "forgotten_average": "the teacher, an average of the weights, is not protected",
     "own_iterator": "samples come from a bare next(): what a discarded step took is never seen again",
@@ -35,7 +36,6 @@ BUGS = {
     "decay_outside_step": "weights are changed outside run.step, where nothing is rolled back",
     "fewer_steps": "the job ends, with success, before the last step",
     "left_file": "a temporary file stays behind",
-    "left_process": "a background process outlives the job",
     "leaked_descriptor": "each step opens a file and never closes it",
     "failed_by_itself": "one rank raises where no fault was injected",
     "slow_rebuild": "a replacement takes 0.8 s to build its model",
@@ -116,7 +116,7 @@ def main() -> None:
 
     if bug == "left_file":
         tempfile.mkstemp(prefix="forgotten-")
-    if bug == "left_process" and run.rank == 0:
+    if bug == "background_process" and run.rank == 0:
         subprocess.Popen(["sleep", "60"], start_new_session=True)
 
     for index in run.steps(args.steps - 5 if bug == "fewer_steps" else args.steps):
