@@ -1,6 +1,8 @@
-"""What has to be seen on a real accelerator once: `pytest -m gpu tests/device --junit-xml reports/device/NAME.xml`.
+"""What has to be seen on a real accelerator once. One GPU is enough.
 
-One GPU is enough. The stand-ins that run everywhere are beside the code they stand in for.
+    pytest -m gpu tests/device --junit-xml reports/device/NAME.xml
+
+The stand-ins that run everywhere are beside the tests of the code that they stand in for.
 """
 
 from __future__ import annotations
