@@ -139,8 +139,9 @@ def test_an_earlier_report_in_the_folder_is_moved_aside(tmp_path: Path) -> None:
 
 
 def test_what_a_target_leaves_behind_is_reported(tmp_path: Path) -> None:
-    leaving = "  - name: leaving\n    target: {options: {step_s: 0.005, flags: [--leave-shm, --leave-file, --orphan]}}\n"
-    done = run(suite(tmp_path, leaving, **FAST), tmp_path / "r")
+    flags = ["--leave-shm", "--leave-file", "--orphan"]
+    path = suite(tmp_path, "  - name: leaving\n", options={"step_s": 0.005, "flags": flags})
+    done = run(path, tmp_path / "r")
     check = next(e for e in done.history("leaving") if e["event"] == "leak.check")
     assert [p["argv"] for p in check["processes"]] == ["sleep 30"]
     assert len(check["shm"]) == 1
