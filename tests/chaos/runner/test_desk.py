@@ -150,7 +150,7 @@ def test_the_undo_is_journalled_before_the_fault_and_closed_after_it(bench: Benc
     time.sleep(max(0.0, due - time.monotonic()) + 0.01)
     desk.tick()
     desk.join()
-    assert signals.state(process.pid) == "S"
+    assert signals.state(process.pid) in "RS"
     assert bench.journal.lines[-1] == ("undone", "s/f1")
     assert bench.stages() == ["armed", "reached", "fired", "verified", "undone", "undo_verified"]
     assert bench.said("heal.start")
@@ -161,7 +161,7 @@ def test_what_has_no_duration_is_healed_at_the_end_at_the_latest(bench: Bench) -
     process = bench.victim(1)
     bench.reached("f1", 1, Line())
     desk.close("the target ended with exit code 0")
-    assert signals.state(process.pid) == "S"
+    assert signals.state(process.pid) in "RS"
     assert bench.stages()[-2:] == ["undone", "undo_verified"]
 
 
@@ -248,7 +248,7 @@ def test_an_agent_that_ended_the_fault_by_itself_is_believed_once(bench: Bench) 
     process = bench.victim(1)
     bench.reached("f1", 1, Line())
     process.send_signal(18)
-    until(lambda: signals.state(process.pid) == "S")
+    until(lambda: signals.state(process.pid) in "RS")
     for _ in range(2):
         desk.on_report(Report("undone", process.pid, 1, 1, "f1", Evidence("let go", True, "agent")))
     assert bench.stages().count("undone") == 1
