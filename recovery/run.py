@@ -184,7 +184,7 @@ class Run:
         self._notes = {}
         self._optimizer_steps = 0
         self._in_step = True
-        membership.begin_step(index)
+        member.begin(index)
         events.emit("step.begin", rank=self.rank, generation=self.generation, step=index)
         try:
             result = function(*args, **kwargs)
@@ -218,7 +218,6 @@ class Run:
     def _roll_back(self, index: int, reason: str) -> None:
         generation = self.generation
         self._member.abandon(reason)
-        self._tree.rollback()
         events.emit("step.rollback", rank=self.rank, generation=generation, step=index, reason=reason)
 
     def _refuse_left_gradients(self) -> None:

@@ -7,7 +7,7 @@ one that waits. Time that a rank spent runnable but without a core does not coun
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recovery.core.config import Config
@@ -48,6 +48,17 @@ class Verdict:
     kind: str
     detail: str
     since: float | None
+
+
+def odd_one_out(chains: Mapping[int, int | None], other: int) -> int | None:
+    """Which rank ran another sequence, given each one's fingerprint where the caller and `other` differ.
+
+    None if no majority says so. A rank whose fingerprint is not known does not vote.
+    """
+    known = {rank: chain for rank, chain in chains.items() if chain is not None}
+    majority, votes = Counter(known.values()).most_common(1)[0]
+    odd = next((rank for rank, chain in known.items() if chain != majority), other)
+    return odd if votes * 2 > len(known) else None
 
 
 def judge(members: Sequence[Progress], config: Config, step_s: float | None, now: float) -> Verdict | None:

@@ -20,10 +20,7 @@ from enum import Enum
 
 from recovery.core import messages as m
 from recovery.core.config import Config
-
-
-class ProtocolError(Exception):
-    """The runtime and the coordinator disagree about what can happen: a bug in one of them."""
+from recovery.core.errors import ProtocolError
 
 
 class Phase(Enum):
@@ -60,6 +57,8 @@ class Slot:
     rank: int
     proc: int = -1
     status: Status = Status.VACANT
+    opened: int = 0
+    """The last generation that its process was told to join, 0 for none."""
     version: int | None = None
     digest: str | None = None
     finished: bool = False
@@ -95,6 +94,8 @@ class Coordinator:
         self.generation = 0
         self.version = 0
         self.slots = [Slot(rank) for rank in range(config.world_size)]
+        self._by_proc: dict[int, Slot] = {}
+        self._count = Counter({Status.VACANT: config.world_size})
         self.spares: dict[int, bool] = {}
         """proc -> stopped?"""
         self.dying_spares: set[int] = set()
@@ -107,6 +108,7 @@ class Coordinator:
         self.step_s: float | None = None
         self._procs = 0
         self._base_version = 0
+        self._genesis = False
         self._next_release = 0.0
 
     # ------------------------------------------------------------------ entry points
@@ -142,7 +144,7 @@ class Coordinator:
             case m.Continued(proc=proc) if proc in self.spares:
                 self.spares[proc] = False
                 return []
-        slot = self._slot_of(event.proc) if event.proc is not None else None
+        slot = self._by_proc.get(event.proc) if event.proc is not None else None
         if slot is None:
             return []  # a process that has been replaced, or a spare: its words no longer count
         match event:
@@ -176,20 +178,30 @@ class Coordinator:
     # ------------------------------------------------------------------ reports of members
 
     def _ready(self, slot: Slot, event: m.Ready, now: float) -> list[m.Action]:
+        if event.generation != slot.opened or slot.status is Status.READY:
+            return []  # delivered late, or twice
         if self.phase is Phase.LEAVING:
             raise ProtocolError(f"rank {slot.rank} is ready although everyone has left")
-        if slot.status is Status.RUNNING and not event.finished:
-            raise ProtocolError(f"rank {slot.rank} left generation {self.generation} without a reason")
-        slot.status, slot.deadline = Status.READY, float("inf")
+        actions: list[m.Action] = []
+        if slot.status in IN_GENERATION and not event.finished:
+            if event.left_because is None:
+                raise ProtocolError(f"rank {slot.rank} left generation {self.generation} without a reason")
+            # Its `Failed` has been overtaken or lost; this says the same.
+            cause = m.Cause(None, event.left_because, f"rank {slot.rank} has left", None)
+            actions = self._interrupt(cause, None, now)
+            if self.phase is Phase.ENDED:
+                return actions
+        self._set(slot, Status.READY)
+        slot.deadline = float("inf")
         slot.version, slot.digest, slot.finished = event.version, event.digest, event.finished
         slot.holds = event.version is not None
         if event.version is not None:
             self.had_state = True
             self.version = max(self.version, event.version)
-        return self._when_all_ready(now)
+        return [*actions, *self._when_all_ready(now)]
 
     def _when_all_ready(self, now: float) -> list[m.Action]:
-        if any(slot.status is not Status.READY for slot in self.slots):
+        if self._count[Status.READY] < len(self.slots):
             return []
         if all(slot.finished for slot in self.slots) and len({s.version for s in self.slots}) == 1:
             actions = self._recovered(now)
@@ -203,7 +215,7 @@ class Coordinator:
             return self._end(1, *stop)
         versions = [slot.version for slot in self.slots if slot.version is not None]
         genesis = not versions
-        if genesis and self.had_state:
+        if genesis and self.had_state and not self._nothing_was_committed():
             return self._state_lost()
         version = max(versions, default=0)
         actions: list[m.Action] = []
@@ -224,18 +236,36 @@ class Coordinator:
         receivers = tuple(s.rank for s in self.slots if s.version != version or s.digest != digest)
         if genesis:
             receivers = tuple(slot.rank for slot in self.slots if slot.digest != digest)
+        adopting = frozenset(receivers)
         self.generation += 1
         self.phase = Phase.FORMING
+        self._genesis = genesis
         self._base_version = self.version = version
         for slot in self.slots:
-            slot.status, slot.deadline = Status.FORMING, now + self.config.form_limit_s
+            self._set(slot, Status.FORMING)
+            slot.opened, slot.deadline = self.generation, now + self.config.form_limit_s
+            # It holds the agreed state as soon as it is connected, whether or not it lives to say so.
+            slot.holds = slot.holds or slot.rank not in adopting
         members = tuple(m.Member(slot.rank, slot.proc) for slot in self.slots)
         cause_name = self.healing.causes[0].kind if self.healing else "start"
         opening = m.Open(self.generation, members, version, digest, holders, receivers, genesis, cause_name)
         return [*actions, opening]
 
+    def _nothing_was_committed(self) -> bool:
+        """A commit needs every member, so one that never came to hold the first state disproves it."""
+        witnesses = (slot for slot in self.slots if slot.opened == self.generation and slot.version is None)
+        return self._genesis and next(witnesses, None) is not None
+
     def _failed(self, slot: Slot, event: m.Failed, now: float) -> list[m.Action]:
-        if event.generation != self.generation or slot.status not in IN_GENERATION:
+        healing = self.healing
+        # The others may have felt the break before the one who knows its reason was heard.
+        explains = (
+            slot.status is Status.RETURNING
+            and event.kind != "collective_error"
+            and healing is not None
+            and all(cause.kind == "collective_error" for cause in healing.causes)
+        )
+        if event.generation != self.generation or not (slot.status in IN_GENERATION or explains):
             return []  # it noticed what has been dealt with already
         rank = event.suspect
         proc = self.slots[rank].proc if rank is not None else None
@@ -244,17 +274,20 @@ class Coordinator:
     def _formed(self, slot: Slot, event: m.Formed, now: float) -> list[m.Action]:
         if event.generation != self.generation or slot.status is not Status.FORMING:
             return []
-        slot.status, slot.deadline, slot.holds, self.had_state = Status.RUNNING, float("inf"), True, True
+        self._set(slot, Status.RUNNING)
+        slot.deadline, slot.holds, self.had_state = float("inf"), True, True
         if self.healing:
             self.healing.transfer_s = max(self.healing.transfer_s, event.transfer_s)
             self.healing.bytes_received += event.bytes_received
-        if any(other.status is Status.FORMING for other in self.slots):
+        if self._count[Status.FORMING]:
             return []
         self.phase = Phase.RUNNING
-        if self.healing:
-            self.healing.formed = now
-            return [m.Note("recovery.resume", None, self.generation)]
-        return self._refill_spares()
+        if not self.healing:
+            return self._refill_spares()
+        self.healing.formed = now
+        resume: list[m.Action] = [m.Note("recovery.resume", None, self.generation)]
+        # A member's first commit needs every other member, but not their word that they have formed.
+        return [*resume, *self._recovered(now)] if self.version > self._base_version else resume
 
     def _committed(self, slot: Slot, event: m.Committed, now: float) -> list[m.Action]:
         slot.warm = True
@@ -286,7 +319,8 @@ class Coordinator:
             )
             return self._end(1, "script failed", f"rank {slot.rank}: {why}")
         known = slot.status is Status.DYING
-        slot.status, slot.holds, slot.warm = Status.VACANT, False, False
+        self._set(slot, Status.VACANT)
+        slot.holds = slot.warm = False
         slot.version = slot.digest = slot.stopped_at = None
         slot.finished, slot.busy_until = False, 0.0
         actions: list[m.Action] = []
@@ -297,14 +331,15 @@ class Coordinator:
                 return actions
         if self.had_state and not any(other.holds for other in self.slots):
             return [*actions, *self._state_lost()]
-        if not any(other.status is Status.DYING for other in self.slots) and self.healing:
+        if not self._count[Status.DYING] and self.healing:
             self.healing.fenced = now
             actions.append(m.Note("recovery.fence", None, self.generation))
         actions.append(self._replace(slot, now))
         return actions
 
     def _fence(self, slot: Slot, cause: m.Cause, since: float | None, now: float) -> list[m.Action]:
-        slot.status, slot.deadline, slot.stopped_at = Status.DYING, float("inf"), None
+        self._set(slot, Status.DYING)
+        slot.deadline, slot.stopped_at = float("inf"), None
         fence = m.Fence(slot.proc, f"{cause.kind}: {cause.detail}")
         actions = self._interrupt(cause, since, now)
         # Fence before release, but after the note that says why.
@@ -335,7 +370,7 @@ class Coordinator:
             self.phase = Phase.GATHERING
             for slot in self.slots:
                 if slot.status in IN_GENERATION:
-                    slot.status = Status.RETURNING
+                    self._set(slot, Status.RETURNING)
                     slot.deadline = now + self.config.hang_limit_s(self.step_s, slot.warm)
             self._next_release = now + self.config.rerelease_s
             actions += self._release()
@@ -351,13 +386,15 @@ class Coordinator:
         if spare is None:
             return self._start(slot, now)
         del self.spares[spare]
-        slot.proc, slot.status = spare, Status.STARTING
+        self._assign(slot, spare)
+        self._set(slot, Status.STARTING)
         slot.deadline = now + self.config.start_limit_s
         return m.Promote(spare, slot.rank)
 
     def _start(self, slot: Slot, now: float) -> m.Action:
         self._procs += 1
-        slot.proc, slot.status = self._procs, Status.STARTING
+        self._assign(slot, self._procs)
+        self._set(slot, Status.STARTING)
         slot.deadline = now + self.config.start_limit_s
         return m.Start(self._procs, slot.rank)
 
@@ -389,6 +426,23 @@ class Coordinator:
             self._next_release = now + self.config.rerelease_s
             actions += self._release()
         return actions
+
+    def due(self) -> float:
+        """When a `Tick` will next have something to do, if nothing else happens; inf for never."""
+        when = float("inf")
+        if self.phase is Phase.ENDED:
+            return when
+        for slot in self.slots:
+            status = slot.status
+            if slot.stopped_at is not None and status not in (Status.VACANT, Status.DYING, Status.LEFT):
+                when = min(when, slot.stopped_at + self.config.stop_grace_s)
+            if status is Status.FORMING:
+                when = min(when, slot.deadline)
+            elif status in (Status.STARTING, Status.RETURNING):
+                when = min(when, max(slot.deadline, slot.busy_until))
+        if self._count[Status.RETURNING] and self.phase is Phase.GATHERING:
+            when = min(when, self._next_release)
+        return when
 
     # ------------------------------------------------------------------ spares and endings
 
@@ -457,8 +511,8 @@ class Coordinator:
     def _exited_after_the_end(self, slot: Slot, event: m.Exited) -> list[m.Action]:
         if event.code != 0:
             return self._end(1, "failed after the last step", f"rank {slot.rank}: {_why(event)}")
-        slot.status = Status.LEFT
-        if all(other.status is Status.LEFT for other in self.slots):
+        self._set(slot, Status.LEFT)
+        if self._count[Status.LEFT] == len(self.slots):
             return self._end(0, "finished", f"{self.version} steps committed")
         return []
 
@@ -470,8 +524,16 @@ class Coordinator:
         held = ", ".join(f"rank {slot.rank} {slot.digest}" for slot in newest)
         return f"no majority at step {self.version}: {held}"
 
-    def _slot_of(self, proc: int) -> Slot | None:
-        return next((slot for slot in self.slots if slot.proc == proc), None)
+    def _set(self, slot: Slot, status: Status) -> None:
+        self._count[slot.status] -= 1
+        self._count[status] += 1
+        slot.status = status
+
+    def _assign(self, slot: Slot, proc: int) -> None:
+        """Give a vacant rank to a process."""
+        self._by_proc.pop(slot.proc, None)
+        slot.proc, slot.opened = proc, 0
+        self._by_proc[proc] = slot
 
 
 def _why(event: m.Exited) -> str:

@@ -1,5 +1,7 @@
 """What the coordinator hears (events) and what it wants done (actions): plain, frozen data.
 
+What a member hears and does inside its own process is in `recovery.core.orders`.
+
 `proc` is the coordinator's own number for one process, never reused: a pid may be.
 `version` counts committed steps: a process at version v has committed steps 0..v-1.
 """
@@ -29,6 +31,10 @@ class Ready:
     version: int | None
     digest: str | None
     finished: bool = False
+    generation: int = 0
+    """The newest that it has entered, 0 for none: tells a late copy of this message from a new one."""
+    left_because: str | None = None
+    """The kind of what broke that generation for it, as in its `Failed`, which may arrive later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +182,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Tell the members to form a generation. Those in `receivers` adopt `version` from `holders`."""
+    """Tell the members to form a generation. Those in `receivers` adopt `version` from `holders`.
+
+    `members` is in the order of ranks, and the same for everyone.
+    """
 
     generation: int
     members: tuple[Member, ...]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 import time
 import zlib
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from recovery.core.blame import odd_one_out
 from recovery.errors import Interrupted, OutsideStep
 from recovery.shell.page import ISSUED, SEALED_CHAIN, SEALED_STEP, Page
 
@@ -153,10 +153,7 @@ class Membership:
 
     def _disagree(self, chains: Mapping[int, int | None], other: int) -> NoReturn:
         """This rank and `other` differ; the odd one out of all that have got that far is named."""
-        known = {rank: chain for rank, chain in chains.items() if chain is not None}
-        majority, votes = Counter(known.values()).most_common(1)[0]
-        odd = next((rank for rank, chain in known.items() if chain != majority), other)
-        suspect = odd if votes * 2 > len(known) else None
+        suspect = odd_one_out(chains, other)
         who = "a rank" if suspect is None else f"rank {suspect}"
         self.fail(f"{who} ran another sequence of collectives in step {self.step}", "desync", suspect)
         raise Interrupted(self.error)

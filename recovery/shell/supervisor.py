@@ -19,6 +19,7 @@ from recovery.core.blame import Progress, judge
 from recovery.core.config import Config
 from recovery.core.coordinator import Coordinator, Phase
 from recovery.shell import page as words
+from recovery.shell import wire
 from recovery.shell.channel import Channel
 from recovery.shell.linux import can_duplicate_from_children, run_queue_wait_s, shut_sockets
 from recovery.shell.page import Page
@@ -48,6 +49,7 @@ class Supervisor:
         self._starved: dict[int, tuple[float, float]] = {}
         self._busy: dict[int, float] = {}
         self._interrupted: int | None = None
+        self._watched_template: Channel | None = None
         self._can_shut = os.environ.get("RECOVERY_RELEASE") != "inside" and can_duplicate_from_children()
         self._fork = fork
 
@@ -68,7 +70,6 @@ class Supervisor:
         try:
             if self._fork:
                 self.processes.start_template()
-                self._watch_template()
             self._act(self.coordinator.begin(time.monotonic()))
             while self.exit_code is None:
                 self._turn(wakeup)
@@ -89,13 +90,17 @@ class Supervisor:
         self._interrupted = number
 
     def _watch_template(self) -> None:
-        if self.processes.template is not None:
-            self._poll.register(self.processes.template.fileno(), select.EPOLLIN)
+        """The first template, or the one that had to be made in its place."""
+        template = self.processes.template
+        if template is not None and template is not self._watched_template:
+            self._poll.register(template.fileno(), select.EPOLLIN)
+        self._watched_template = template
 
     def _turn(self, wakeup: int) -> None:
         calm = self.coordinator.phase in (Phase.RUNNING, Phase.LEAVING) and not any(
             slot.stopped_at is not None for slot in self.coordinator.slots
         )
+        self._watch_template()
         ready = self._poll.poll(CALM_TICK_S if calm else HEALING_TICK_S)
         if self._interrupted is not None:
             name = signal.Signals(self._interrupted).name
@@ -107,6 +112,9 @@ class Supervisor:
             os.read(wakeup, 4096)
             for change in self.processes.changes():
                 self._changed(change)
+            for process in self.processes.take_unborn():
+                self._forget(process)
+                self._tell(m.Exited(process.proc, None, signal.SIGKILL))
         template = self.processes.template
         for fd in readable:
             if template is not None and fd == template.fileno():
@@ -125,9 +133,11 @@ class Supervisor:
 
     def _template_answered(self, template: Channel) -> None:
         try:
-            answer = template.receive()
+            answer = template.try_receive()
         except EOFError:
             self._poll.unregister(template.fileno())
+            return
+        if answer is None:
             return
         process = self.processes.by_proc.get(answer["proc"])
         earlier = self.processes.forked(answer["proc"], answer["pid"])
@@ -169,8 +179,7 @@ class Supervisor:
                 expected=process.fenced is not None
                 or (change.code == 0 and self.coordinator.phase is Phase.LEAVING),
             )
-            self._unwatch(process)
-            self.processes.forget(process)
+            self._forget(process)
             self._tell(m.Exited(process.proc, change.code, change.signal, process.error, since))
 
     def _drain(self, process: Process) -> None:
@@ -189,10 +198,14 @@ class Supervisor:
         kind, process = self._channels[fd]
         channel = process.control if kind == "control" else process.store
         try:
-            message = channel.receive()
+            # Never wait here: a descriptor that was readable when the poll returned may have been closed
+            # since, and its number given to the channel of a new process.
+            message = channel.try_receive()
         except (EOFError, OSError):
             self._poll.unregister(fd)  # its end of life comes as a child status
             del self._channels[fd]
+            return
+        if message is None:
             return
         if kind == "store":
             self.store.handle(channel, message)
@@ -203,13 +216,14 @@ class Supervisor:
                 pass
             case "ready":
                 digest, finished = message["digest"], bool(message["finished"])
-                self._tell(m.Ready(proc, message["version"], digest, finished))
+                left, because = message["generation"], message["left_because"]
+                self._tell(m.Ready(proc, message["version"], digest, finished, left, because))
             case "failed":
                 suspect, generation = message["suspect"], message["generation"]
                 self._tell(m.Failed(proc, generation, message["kind"], message["detail"], suspect))
             case "formed":
                 generation, transfer_s = message["generation"], message["transfer_s"]
-                self._tell(m.Formed(proc, generation, transfer_s, message["bytes"]))
+                self._tell(m.Formed(proc, generation, transfer_s, message["bytes_received"]))
             case "committed":
                 self._tell(m.Committed(proc, message["generation"], message["version"]))
             case "exception":
@@ -330,13 +344,14 @@ class Supervisor:
             self._poll.register(channel.fileno(), select.EPOLLIN)
             self._channels[channel.fileno()] = (kind, process)
 
-    def _unwatch(self, process: Process) -> None:
+    def _forget(self, process: Process) -> None:
         for channel in (process.control, process.store):
             if self._channels.pop(channel.fileno(), None) is not None:
                 self._poll.unregister(channel.fileno())
         self.store.forget(process.store)
         self._starved.pop(process.proc, None)
         self._busy.pop(process.proc, None)
+        self.processes.forget(process)
 
     def _send(self, process: Process, **message: Any) -> None:
         try:
@@ -390,19 +405,11 @@ class Supervisor:
         )
         self.store.open(action.generation)
         self.page.open_generation = action.generation
+        opening = {**wire.fields(action), "members": [member.proc for member in action.members]}
         for member in action.members:
             process = self.processes.by_proc[member.proc]
             process.generation = action.generation
-            self._send(
-                process,
-                op="open",
-                generation=action.generation,
-                version=action.version,
-                digest=action.digest,
-                holders=action.holders,
-                receivers=action.receivers,
-                genesis=action.genesis,
-            )
+            self._send(process, op="open", **opening)
 
     def _note(self, name: str, cause: m.Cause | None, generation: int) -> None:
         fields: dict[str, Any] = {"generation": generation}

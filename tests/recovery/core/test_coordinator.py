@@ -39,7 +39,8 @@ class Job:
         return range(len(self.coordinator.slots))
 
     def ready(self, rank: int, version: int | None, digest: str = "d", finished: bool = False) -> None:
-        self.tell(m.Ready(self.proc(rank), version, digest, finished))
+        left = self.coordinator.slots[rank].opened
+        self.tell(m.Ready(self.proc(rank), version, digest, finished, left))
 
     def form(self) -> None:
         for rank in self.ranks:

@@ -1,0 +1,40 @@
+"""The protocol's messages as they travel on a channel: plain JSON objects, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recovery.core import messages as m
+
+_NAMES: dict[type[object], str] = {
+    m.Ready: "ready",
+    m.Failed: "failed",
+    m.Formed: "formed",
+    m.Committed: "committed",
+}
+
+
+def fields(message: Any) -> dict[str, Any]:
+    """A message's fields by name."""
+    return {name: getattr(message, name) for name in message.__dataclass_fields__}
+
+
+def report(message: m.Ready | m.Failed | m.Formed | m.Committed) -> dict[str, Any]:
+    """What a member tells the coordinator. The channel says who speaks, so `proc` does not travel."""
+    content = fields(message)
+    del content["proc"]
+    return {"op": _NAMES[type(message)], **content}
+
+
+def opening(message: dict[str, Any]) -> m.Open:
+    """The order to form a generation; `members` travels as process numbers in the order of ranks."""
+    return m.Open(
+        generation=int(message["generation"]),
+        members=tuple(m.Member(rank, int(proc)) for rank, proc in enumerate(message["members"])),
+        version=int(message["version"]),
+        digest=message["digest"],
+        holders=tuple(message["holders"]),
+        receivers=tuple(message["receivers"]),
+        genesis=bool(message["genesis"]),
+        cause=str(message["cause"]),
+    )
