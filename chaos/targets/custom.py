@@ -34,7 +34,7 @@ def load(setting: Setting) -> Target:
     if not (isinstance(found, type) and issubclass(found, Target) and found is not Target):
         raise UserError(
             f"{path}: defines no class `Target` that is a chaos.targets.Target",
-            "write `class Target(chaos.targets.Target):` as docs/targets.md shows",
+            "write `class Target(chaos.targets.Target):`; chaos/targets/base.py says what is asked of it",
         )
     return found(setting)
 

@@ -91,7 +91,7 @@ class RecoveryTarget(Target):
             args += ["--spares", str(spec["spares"])]
         if spec.get("max_restarts") is not None:
             args += ["--max-restarts", str(spec["max_restarts"])]
-        args += [str(paths.workload(spec["workload"], self.setting.folder)), *self._script_args(launch.work)]
+        args += [str(paths.workload(spec["workload"], self.setting.folder)), *self.script_args(launch.work)]
         env = {**launch.env, **paths.environment(spec.get("env") or {}, self.setting.folder, launch.work)}
         env["RECOVERY_EVENTS"] = str(launch.events)
         env["RECOVERY_DIGEST"] = "1" if launch.digest else "0"
@@ -102,7 +102,7 @@ class RecoveryTarget(Target):
         )
         return _Job(job, [sys.executable, "-m", "recovery.launch", *args])
 
-    def _script_args(self, work: Path) -> list[str]:
+    def script_args(self, work: Path) -> list[str]:
         """The script's arguments. Shipped workloads are told how long to train; a user's own says it in
         `args`."""
         given = [paths.filled(word, self.setting.folder, work) for word in self.spec.get("args") or []]
