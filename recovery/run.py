@@ -117,7 +117,7 @@ class Run:
         Raises:
             RecoveryError: an argument that the runtime has to set itself.
         """
-        return DataParallel(module, self._member.world, lambda: self.generation, arguments)
+        return DataParallel(module, self._member.world, lambda: (self.generation, self.committed), arguments)
 
     def _before_optimizer(self, *_: Any) -> None:
         """Never step with the output of a failed collective."""

@@ -6,12 +6,11 @@ subreaper) becomes the worker's parent. With CUDA it is never used: workers are 
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from recovery.shell.channel import Channel
 from recovery.shell.link import Link
@@ -33,8 +32,7 @@ def warm(preload: Sequence[str] = ()) -> None:
     import recovery.run  # noqa: F401
 
     torch.set_num_threads(1)
-    with _silence():
-        _train_a_toy()
+    _train_a_toy()
     for name in preload:
         importlib.import_module(name)
 
@@ -47,26 +45,9 @@ def _train_a_toy() -> None:
 
     model = torch.nn.Linear(4, 4)
     optimizer = torch.optim.AdamW(model.parameters())
-    group = Rehearsal()
-    ddp = DistributedDataParallel(model, process_group=group, init_sync=False, find_unused_parameters=True)
+    ddp = DistributedDataParallel(model, process_group=Rehearsal(), init_sync=False)
     ddp(torch.randn(1, 4)).sum().backward()
     optimizer.step()
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """DDP warns once a process that the fixed bucket layout costs a little. We know: it is wanted. Said
-    here and nowhere, it is not said again in the workers, which inherit the "once".
-    """
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def serve(channel: Channel, page: Page, program: Program) -> None:
