@@ -18,7 +18,12 @@ def seed_everything(seed: int, rank: int, step: int) -> int:
     import torch
 
     value = derive(seed, rank, step)
-    torch.manual_seed(value)
+    if torch.accelerator.is_available():
+        torch.manual_seed(value)
+    else:
+        # torch.manual_seed also queues a call for each kind of accelerator that might come up later, with
+        # a formatted stack each: 1 ms a step.
+        torch.default_generator.manual_seed(value)
     random.seed(value)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
