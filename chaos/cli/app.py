@@ -172,6 +172,33 @@ def init(
     verbs.init(script, out, world)
 
 
+@app.command()
+def simulate(
+    what: Annotated[Literal["protocol"], typer.Argument(help="what to simulate")],
+    schedules: Annotated[int | None, typer.Option("--schedules", metavar="N", min=1, help="how many")] = None,
+    for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="how long, e.g. 60s")] = None,
+    world: Annotated[int | None, typer.Option("--world", metavar="N", min=2, help="ranks")] = None,
+    faults: Annotated[int | None, typer.Option("--faults", metavar="N", min=0, help="faults each")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="S", min=0, help="default: a new one")] = None,
+    mode: Annotated[
+        Literal["mixed", "uniform", "pct", "guided"], typer.Option("--mode", help="how to search")
+    ] = "mixed",
+    jobs: Annotated[int, typer.Option("--jobs", metavar="J", min=1, help="processes")] = 1,
+    plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="run this plan alone")] = None,
+    plans: Annotated[Path, typer.Option("--plans", metavar="DIR", help="where a found plan goes")] = Path(
+        "reports/found"
+    ),
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="write a record of the search (Markdown)")
+    ] = None,
+) -> None:
+    """Drive the recovery protocol through hostile schedules in virtual time, checked at every event."""
+    from chaos.cli import simulate as verbs
+
+    bounds = verbs.Bounds(schedules, for_, jobs)
+    raise typer.Exit(verbs.simulate(verbs.Wanted(world, faults, seed, mode), bounds, plan, plans, record))
+
+
 @app.callback(invoke_without_command=True)
 def _top(
     version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,

@@ -79,6 +79,10 @@ class Healing:
     causes: list[m.Cause] = field(default_factory=list)
     counted: int = 0
     """How many of the causes the budget has seen."""
+    broken: int | None = None
+    """The newest generation that a cause is known for."""
+    unexplained: int | None = None
+    """The generation whose cause, the last of `causes`, is only a broken collective so far."""
     fenced: float | None = None
     formed: float | None = None
     transfer_s: float = 0.0
@@ -161,7 +165,7 @@ class Coordinator:
             case m.Busy(until=until):
                 slot.busy_until = until
                 return []
-            case _ if slot.status is Status.DYING:
+            case _ if slot.status in (Status.DYING, Status.LEFT):
                 return []
             case m.Ready():
                 return self._ready(slot, event, now)
@@ -263,7 +267,7 @@ class Coordinator:
             slot.status is Status.RETURNING
             and event.kind != "collective_error"
             and healing is not None
-            and all(cause.kind == "collective_error" for cause in healing.causes)
+            and healing.unexplained == self.generation
         )
         if event.generation != self.generation or not (slot.status in IN_GENERATION or explains):
             return []  # it noticed what has been dealt with already
@@ -351,13 +355,19 @@ class Coordinator:
         if self.healing is None:
             self.healing = Healing(since if since is not None else now, now)
         healing = self.healing
-        echo = cause.kind == "collective_error" and bool(healing.causes)
-        if not echo:
-            # What survivors felt first (a broken collective) is explained by a loss that is named later.
-            named = [c for c in healing.causes if c.kind != "collective_error"]
-            self.restarts += 1 - (len(healing.causes) - len(named))
-            healing.causes = [*named, cause]
-            healing.counted = min(healing.counted, len(named))
+        felt = cause.kind == "collective_error"
+        # A generation breaks once: what its survivors feel (a broken collective) is an echo of what is
+        # known already, or is explained by a loss that is named later. Another generation's is new.
+        echo = felt and healing.broken == self.generation
+        if healing.unexplained == self.generation and not felt:
+            healing.causes[-1] = cause
+            healing.counted = min(healing.counted, len(healing.causes) - 1)
+            healing.unexplained = None
+        elif not echo:
+            healing.causes.append(cause)
+            self.restarts += 1
+            healing.unexplained = self.generation if felt else None
+        healing.broken = self.generation
         healing.formed = None
         actions: list[m.Action] = [] if echo else [m.Note("recovery.detect", cause, self.generation)]
         if self.restarts > self.config.max_restarts:

@@ -1,0 +1,187 @@
+"""One generation's connections, as gloo behaves (measured; see the design notes on collectives).
+
+- A collective is entered by number. It completes when all members have entered it, at each member at its
+  own moment; a member that dies in between leaves some with the result and some without.
+- After a death or a departure only the ring's neighbours see a reset; the others wait until released.
+- Nobody compares what is put in: other contents under the same number give wrong sums without an error.
+- Whoever waits for a connection that does not come gives up after a while.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chaos.simulation.worker import Worker
+    from chaos.simulation.world import World
+
+CONNECT, TRANSFER = -2, -1
+"""Numbers of the two operations that come before the first collective."""
+GIVE_UP_S = 0.75
+LONGEST_S = 0.06
+"""From the last arrival in a collective to its end at a slow member."""
+RESET = "Connection reset by peer"
+
+
+class Group:
+    """The members of one generation and what they have entered."""
+
+    __slots__ = (
+        "arrived",
+        "contents",
+        "generation",
+        "given",
+        "gone",
+        "members",
+        "mismatch",
+        "parties",
+        "sealed",
+        "size",
+        "waiting_to_seal",
+        "world",
+        "wrong",
+    )
+
+    def __init__(self, world: World, generation: int, members: list[Worker]) -> None:
+        self.world = world
+        self.generation = generation
+        self.members = members
+        self.size = len(members)
+        self.arrived: dict[int, int] = {}
+        self.parties: list[Worker] = members
+        self.given: dict[int, tuple[int, int]] = {}
+        """What each holder sends: version and taint, by rank."""
+        self.contents: dict[int, tuple[int, int]] = {}
+        self.wrong: set[int] = set()
+        """Collectives whose sums are not what anyone meant."""
+        self.mismatch = False
+        """Some members entered different collectives under one number."""
+        self.gone: set[int] = set()
+        self.sealed: dict[int, int] = {}
+        self.waiting_to_seal: list[tuple[Worker, int, int]] = []
+
+    # ------------------------------------------------------------------ entering operations
+
+    def connect(self, worker: Worker) -> None:
+        world = self.world
+        if not self.arrived.get(CONNECT):
+            world.push(world.now + GIVE_UP_S, None, self._give_up, CONNECT)
+        self._enter(worker, CONNECT, self.size)
+
+    def transfer(self, worker: Worker, parties: list[Worker]) -> None:
+        self.parties = parties
+        self._enter(worker, TRANSFER, len(parties))
+
+    def collective(self, worker: Worker, number: int, version: int, chain: int) -> None:
+        content = (version, chain)
+        first = self.contents.setdefault(number, content)
+        if first != content:
+            self.wrong.add(number)
+            self.mismatch = self.mismatch or first[1] != chain
+        self._enter(worker, number, self.size)
+
+    def _enter(self, worker: Worker, number: int, needed: int) -> None:
+        arrived = self.arrived.get(number, 0) + 1
+        self.arrived[number] = arrived
+        worker.waits_in = number
+        gone = self.gone
+        if not gone:
+            if arrived == needed and not self.world.partition:
+                self._complete(number)
+        elif number == CONNECT or self._touches(worker, gone):
+            self._reset(worker)
+
+    def _touches(self, worker: Worker, gone: set[int]) -> bool:
+        rank, size = worker.rank, self.size
+        assert rank is not None
+        return (rank + 1) % size in gone or (rank - 1) % size in gone
+
+    def _complete(self, number: int) -> None:
+        world = self.world
+        now = world.now
+        for worker in self.members if number != TRANSFER else self.parties:
+            wait_s = world.delay(0.0008, 0.005) * worker.pace
+            at = now + (wait_s if wait_s < LONGEST_S else LONGEST_S)
+            world.push(at, worker, worker.completed, worker.token)
+
+    def unblocked(self) -> None:
+        """A partition has ended: what everyone has entered goes on."""
+        if self.gone:
+            return
+        for number, arrived in self.arrived.items():
+            needed = len(self.parties) if number == TRANSFER else self.size
+            parties = self.parties if number == TRANSFER else self.members
+            if arrived == needed and all(worker.waits_in == number for worker in parties):
+                self._complete(number)
+
+    # ------------------------------------------------------------------ breaking
+
+    def leave(self, worker: Worker) -> None:
+        """It has died or closed its connections: what is in flight is lost, its neighbours notice."""
+        rank = worker.rank
+        if rank is None or rank in self.gone or self.members[rank] is not worker:
+            return
+        self.gone.add(rank)
+        size = self.size
+        for other in self.members:
+            # Data that has not arrived yet does not arrive.
+            if other.waits_in is not None and other.group is self:
+                other.token += 1
+        for neighbour in {(rank + 1) % size, (rank - 1) % size} - {rank}:
+            self._reset(self.members[neighbour])
+
+    def _reset(self, worker: Worker) -> None:
+        if worker.alive and worker.waits_in is not None and worker.group is self:
+            worker.token += 1
+            world = self.world
+            world.push(
+                world.now + world.delay(0.0002, 0.004), worker, worker.failed, (worker.token, RESET, None)
+            )
+
+    def release(self, worker: Worker) -> None:
+        """Its connections are shut from outside."""
+        if worker.waits_in is None or worker.group is not self:
+            return
+        world = self.world
+        if worker.waits_in == CONNECT and world.delay(0.0, 1.0) > 0.5:
+            return  # no socket to shut yet: it gives up by itself
+        worker.token += 1
+        world.push(
+            world.now + world.delay(0.0002, 0.004), worker, worker.failed, (worker.token, "released", None)
+        )
+
+    def _give_up(self, number: int) -> None:
+        for worker in self.members:
+            if worker.alive and worker.waits_in == number and worker.group is self:
+                worker.token += 1
+                self.world.push(
+                    self.world.now, worker, worker.failed, (worker.token, "a peer did not come", None)
+                )
+
+    # ------------------------------------------------------------------ agreement on the sequence
+
+    def seal(self, worker: Worker, step: int, *, wait: bool) -> None:
+        """Its step is whole; it goes on at once, or when all others have come as far."""
+        self.sealed[step] = sealed = self.sealed.get(step, 0) + 1
+        world = self.world
+        if wait and sealed < self.size:
+            self.waiting_to_seal.append((worker, step, worker.token))
+            return
+        if wait:
+            worker.sealed()
+        if sealed == self.size and self.waiting_to_seal:
+            waiting, self.waiting_to_seal = self.waiting_to_seal, []
+            for other, _, token in waiting:
+                if other.alive and other.token == token:
+                    world.push(world.now + world.delay(0.0, 0.002), other, other.sealed_by_all, token)
+        if not wait:
+            worker.sealed()
+
+    def over(self) -> None:
+        """The generation is not open any more: whoever waits to seal sees it."""
+        waiting, self.waiting_to_seal = self.waiting_to_seal, []
+        for worker, _, token in waiting:
+            if worker.alive and worker.token == token:
+                world = self.world
+                arg = (token, "the generation has ended", None)
+                world.push(world.now + world.delay(0.0, 0.002), worker, worker.failed, arg)
