@@ -13,6 +13,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,6 +129,21 @@ class AgentServer:
         for line in lines:
             line.close()
 
+    def settle(self, timeout_s: float = 10.0) -> bool:
+        """Wait until no callback is under way and all that ended processes had said is handed on.
+
+        To be called when a target has ended and before its faults are summed up: the last fault may have
+        ended the target while its proof was still being looked for. False if that took too long.
+        """
+        limit = time.monotonic() + timeout_s
+        while time.monotonic() < limit:
+            with self._lock:
+                lines = list(self._lines)
+            if not any(line.busy or not signals.is_alive(line.pid, line.start_ticks) for line in lines):
+                return True
+            time.sleep(0.002)
+        return False
+
     @property
     def live(self) -> dict[int, int]:
         """Rank to pid of the agents that are connected and hold a rank."""
@@ -179,17 +195,19 @@ class AgentServer:
 
     def _serve(self, line: Line) -> None:
         while (message := line.receive()) is not None:
+            line.busy = True
             try:
                 self._handle(line, message)
             except Exception as error:
                 # A victim must not stay blocked because a callback of ours failed; and it must not be silent.
                 self._on_report(line.report("error", message.get("fault"), data={"error": repr(error)}))
                 line.answer("skip")
+            line.busy = False
+        self._on_report(line.report("gone"))
         with self._lock:
             self._lines.discard(line)
             for fault in [fault for fault, holder in self._acting.items() if holder is line]:
                 del self._acting[fault]
-        self._on_report(line.report("gone"))
         line.close()
 
     def _handle(self, line: Line, message: dict[str, Any]) -> None:
@@ -221,6 +239,8 @@ class Line:
         self.start_ticks = start_ticks
         self.rank: int | None = None
         self.waiting_for: str | None = None
+        self.busy = False
+        """A message of this line is being handled."""
         self._socket = peer
         self._late: list[Report] = []
 

@@ -160,6 +160,7 @@ class Rig:
 
     def finish(self) -> Outcome:
         """Stop the server and gather what the job wrote."""
+        assert self.server.settle()
         self.server.stop()
         events, output = self.folder / "events.jsonl", self.folder / "output.txt"
         if events.exists():

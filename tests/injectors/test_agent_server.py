@@ -239,6 +239,23 @@ def test_another_thread_may_hold_the_fault(engine: Engine, link: Link, beside: B
     other.close()
 
 
+def test_settle_waits_for_a_callback_under_way(engine: Engine, link: Link, beside: Beside) -> None:
+    entered, proceed = threading.Event(), threading.Event()
+
+    def answer(reached: Reached) -> str:
+        entered.set()
+        proceed.wait(5)
+        return "go"
+
+    engine.answer = answer
+    waiting = beside(lambda: link.reach("f1", POINT))
+    assert entered.wait(5)
+    assert not engine.server.settle(timeout_s=0.05)
+    proceed.set()
+    assert engine.server.settle(timeout_s=5.0)
+    waiting.join(5)
+
+
 def test_stopping_twice_is_harmless_and_removes_the_socket(engine: Engine) -> None:
     engine.server.stop()
     engine.server.stop()

@@ -4,14 +4,17 @@ One JSON request a line on stdin: {"script", "args", "ranks": [{env}], "stdout"}
 then {"codes": [...]} when all ranks have ended (negative: signal).
 """
 
+import faulthandler
 import json
 import os
-import runpy
 import sys
+import types
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel  # noqa: F401  imported once, for every fork
+
+HANG_S = float(os.environ.get("RIG_HANG_S", "40"))
 
 
 def warm_up() -> None:
@@ -29,10 +32,20 @@ def run(request: dict, env: dict) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(out, 1)
     os.dup2(out, 2)
+    # A rank that hangs says where, and ends: the template's next answer must not be this job's.
+    faulthandler.dump_traceback_later(HANG_S, exit=True)
     sys.argv = [request["script"], *request["args"]]
     code = 0
     try:
-        runpy.run_path(request["script"], run_name="__main__")
+        # Not runpy: it takes the script's globals down at the end, and torch's C++ objects (store, group,
+        # reducer) then sometimes never return in a forked process, with or without an agent. os._exit
+        # follows, so nothing has to be taken down.
+        main = types.ModuleType("__main__")
+        main.__file__ = request["script"]
+        sys.modules["__main__"] = main
+        sys.path.insert(0, os.path.dirname(request["script"]))
+        with open(request["script"], encoding="utf-8") as file:
+            exec(compile(file.read(), request["script"], "exec"), main.__dict__)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
     except BaseException:
