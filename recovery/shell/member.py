@@ -94,9 +94,9 @@ class Member:
 
     def _drop_groups(self) -> None:
         for group in self.groups:
-            inner, group.inner = group.inner, None
-            if inner is not None:
-                self.backend.abort(inner)
+            if group.inner is not None:
+                self.backend.abort(group.inner)
+                group.let_go()
 
     # ------------------------------------------------------------------ joining the next one
 

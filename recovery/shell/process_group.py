@@ -6,6 +6,7 @@ with the GIL held and deadlock with gloo's own thread.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,19 +25,25 @@ _Base: Any = dist.ProcessGroup
 class Held(_c10d.Work):  # type: ignore[misc]
     """A collective in flight. A failure is flagged in the membership, never raised through C++."""
 
-    def __init__(self, group: ProcessGroup, inner: Any, outputs: list[torch.Tensor]) -> None:
+    def __init__(
+        self, group: ProcessGroup, inner: Any, outputs: list[torch.Tensor], *, counts: bool = True
+    ) -> None:
         super().__init__()
         self._group = group
+        self._generation = group.membership.generation
         self._inner = inner
         self._outputs = outputs
-        self._counted = False
+        self._counts = counts
+        self._told: threading.Event | None = None
+        """Set when the completion callback, if there is one, has run."""
+        group.in_flight.add(self)
 
     def wait(self, timeout: Any = None) -> bool:
         try:
             self._inner.wait()
         except RuntimeError as error:
             self._failed(error)
-        self._count()
+        self._ended()
         membership = self._group.membership
         if membership.error is not None and not membership.in_step:
             raise OutsideStep(f"a collective outside run.step failed: {membership.error}")
@@ -46,14 +53,16 @@ class Held(_c10d.Work):  # type: ignore[misc]
         # Completed with the tensors even after a failure: an exception in a future that DDP's reducer
         # waits for is a segmentation fault. The flag keeps the result from being used.
         outer: Future[list[torch.Tensor]] = Future()
+        told = self._told = threading.Event()
 
         def completed(inner: Future[Any]) -> None:
             try:
                 inner.value()
             except Exception as error:
                 self._failed(error)
-            self._count()
+            self._ended()
             outer.set_result(self._outputs)
+            told.set()
 
         self._inner.get_future().add_done_callback(completed)
         return outer
@@ -70,12 +79,27 @@ class Held(_c10d.Work):  # type: ignore[misc]
     def synchronize(self) -> None:
         self.wait()
 
-    def _failed(self, error: Exception) -> None:
-        self._group.membership.fail(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+    def settle(self) -> None:
+        """Wait until the backend has let go of the tensors and its callback has run."""
+        try:
+            self._inner.wait()
+        except RuntimeError as error:
+            self._failed(error)
+        if self._told is not None:
+            self._told.wait()
 
-    def _count(self) -> None:
-        if not self._counted:
-            self._counted = True
+    def _failed(self, error: Exception) -> None:
+        membership = self._group.membership
+        if membership.generation == self._generation:
+            membership.fail(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+
+    def _ended(self) -> None:
+        """Called by whoever notices first: the waiting thread or the backend's."""
+        try:
+            self._group.in_flight.remove(self)
+        except KeyError:
+            return
+        if self._counts:
             self._group.finished()
 
 
@@ -96,6 +120,7 @@ class ProcessGroup(_Base):  # type: ignore[misc]
         self.ranks = ranks
         self.is_world = len(ranks) == membership.page.world_size
         self.inner: Any = None
+        self.in_flight: set[Held] = set()
         self._name = ""
         self._description = ""
 
@@ -117,6 +142,17 @@ class ProcessGroup(_Base):  # type: ignore[misc]
 
     def _get_backend(self, device: torch.device) -> Any:
         return self.inner
+
+    def let_go(self) -> None:
+        """Drop the inner backend, with nothing of it in flight.
+
+        A gloo backend joins its threads when it is destroyed, with the GIL held, and a callback in one of
+        them needs the GIL: destroyed too early, both would wait for ever.
+        """
+        for held in list(self.in_flight):
+            held.settle()
+        self.in_flight.clear()
+        self.inner = None
 
     def finished(self) -> None:
         if self.is_world:
@@ -202,9 +238,7 @@ class ProcessGroup(_Base):  # type: ignore[misc]
     def _point_to_point(self, name: str, tensors: Any, *arguments: Any) -> Held:
         self.membership.gate()
         work = getattr(self.inner, name)(tensors, *arguments)
-        held = Held(self, work, list(_flat(tensors)))
-        held._counted = True
-        return held
+        return Held(self, work, list(_flat(tensors)), counts=False)
 
     # ------------------------------------------------------------------ several tensors in one call
 
@@ -233,7 +267,8 @@ class _All(Held):
     """Several collectives as one work."""
 
     def __init__(self, group: ProcessGroup, works: list[Held]) -> None:
-        super().__init__(group, None, [tensor for work in works for tensor in work.result()])
+        super().__init__(group, None, [tensor for work in works for tensor in work.result()], counts=False)
+        group.in_flight.discard(self)  # its parts are there themselves
         self._works = works
 
     def wait(self, timeout: Any = None) -> bool:
