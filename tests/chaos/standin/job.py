@@ -1,8 +1,7 @@
 """A job that costs nothing: ranks that count steps, and a supervisor that replaces those that die or freeze.
 
 Usage: job.py WORLD STEPS STEP_S [--leave-shm] [--leave-file] [--orphan] [--fail]. No torch, no
-collectives: a rank that is
-replaced goes on after the last step that it committed.
+collectives: a rank that is replaced goes on after the last step that it committed.
 """
 
 from __future__ import annotations
