@@ -29,6 +29,8 @@ NAMES = (
     "committed_step_is_monotone_and_gap_free",
     "committed_state_is_agreed",
     "no_committed_step_is_lost_while_it_is_held",
+    "what_is_reported_is_held",
+    "stale_messages_change_nothing",
     "state_source_holds_what_it_sends",
     "only_those_behind_adopt",
     "majority_state_wins",
@@ -38,6 +40,7 @@ NAMES = (
     "nothing_happens_after_the_end",
     "only_the_troubled_are_fenced",
     "every_loss_is_in_one_recovery",
+    "recovery_ends_with_the_first_commit",
     "phases_of_a_recovery_add_up",
     "end_is_for_a_true_reason",
     "state_is_lost_only_when_nobody_holds_it",
@@ -162,26 +165,25 @@ class Checks:
                     f"rank {member.rank} holds step {version}, generation {opening.generation} starts from"
                     f" {opening.version}",
                 )
-            same = worker.digest() == opening.digest and (
+            # What it reported: memory may have been struck since, which the receivers will notice.
+            digest = worker.reported
+            same = digest == opening.digest and (
                 version == opening.version or (opening.genesis and version is None)
             )
-            if worker.taint and worker.taint in self.tainted_on_purpose:
-                continue  # its memory may have changed since it reported
             if member.rank in holders and not same:
                 self.fail(
                     "state_source_holds_what_it_sends",
-                    f"rank {member.rank} holds {version} {worker.digest()}, not {opening.version}"
-                    f" {opening.digest}",
+                    f"rank {member.rank} holds {version} {digest}, not {opening.version} {opening.digest}",
                 )
             if same == (member.rank in receivers):
                 self.fail(
                     "only_those_behind_adopt",
-                    f"rank {member.rank} holds {version} {worker.digest()}; agreed are {opening.version}"
+                    f"rank {member.rank} holds {version} {digest}; agreed are {opening.version}"
                     f" {opening.digest}, receivers {opening.receivers}",
                 )
             if version == opening.version:
                 alive += 1
-                clean += worker.taint == 0
+                clean += digest == f"v{opening.version}"
         if clean * 2 > alive and opening.digest != f"v{opening.version}":
             self.fail("majority_state_wins", f"{opening.digest} is agreed, most hold it clean")
         if opening.genesis and self.highest and not self.genesis_over:
@@ -274,10 +276,23 @@ class Checks:
                 "one_owner_per_rank_and_generation",
                 f"process {worker.proc} enters generation {generation} as rank {rank}",
             )
-        if generation != self.world.coordinator.generation and not self.hostile:
-            newest = self.world.coordinator.generation
-            if worker.counted_generation >= generation or newest < generation:
-                self.fail("generation_moves_forward", f"generation {generation} is entered twice")
+        if generation <= worker.newest_entered:
+            self.fail("generation_moves_forward", f"rank {rank} enters generation {generation} again")
+        worker.newest_entered = generation
+
+    def reports(self, worker: Worker) -> None:
+        """It is about to say what it holds."""
+        version = worker.machine.version
+        if version is not None and (worker.version != version or worker.taint < 0):
+            self.fail(
+                "what_is_reported_is_held",
+                f"rank {worker.rank} reports step {version}, its memory is {worker.digest()}",
+            )
+
+    def stale(self, event: m.Event, generation: int, changed: bool) -> None:
+        """A report of another generation than the coordinator's has been handled."""
+        if changed:
+            self.fail("stale_messages_change_nothing", f"{event} in generation {generation}")
 
     def gives(self, worker: Worker, opening: m.Open) -> None:
         if worker.taint and worker.taint in self.tainted_on_purpose:
@@ -331,3 +346,12 @@ class Checks:
         coordinator = self.world.coordinator
         if coordinator.phase is Phase.ENDED and not self.banned_after:
             self.fail("nothing_happens_after_the_end", "the job has ended without saying so")
+        if (
+            coordinator.healing is not None
+            and coordinator.version > coordinator.base_version
+            and coordinator.phase is Phase.RUNNING
+        ):
+            self.fail(
+                "recovery_ends_with_the_first_commit",
+                f"step {coordinator.version} is committed and the recovery is still open",
+            )

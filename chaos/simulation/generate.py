@@ -74,11 +74,13 @@ def make_plan(
     steps = rng.randrange(6, 11)
     mean = hostile if hostile is not None else rng.random() < 0.2
     weights = {**WEIGHTS, **HOSTILE} if mean else WEIGHTS
+    if mean and count == 1:
+        count = 2  # a late message alone changes nothing
     names = rng.choices(tuple(weights), tuple(weights.values()), k=count)
     drawn = [make_fault(rng, f"f{n + 1}", name, size, steps, n) for n, name in enumerate(names)]
     pct = schedule if schedule is not None else ("pct" if rng.random() < 0.25 else "uniform")
     limits: dict[str, float] = {}
-    if rng.random() < 0.04:
+    if rng.random() < 0.1:
         limits["max_restarts"] = rng.randrange(0, 4)
     return SimPlan(
         seed=seed,
@@ -125,6 +127,10 @@ def _where(rng: Random, name: str, world: int) -> dict[str, Any]:
 
 def _when(rng: Random, name: str, steps: int, nth: int, where: dict[str, Any]) -> dict[str, Any]:
     draw = rng.random()
+    if name in HOSTILE and draw < 0.5:
+        # The message that this point leads to is the one that suffers.
+        point = rng.choice(("member.enter", "step.rollback", "recovery.transfer", "worker.start"))
+        return {"event": point, "occurrence": rng.randrange(1, 3)}
     if nth and draw < 0.3:
         return {"after_fault": f"f{rng.randrange(nth) + 1}", "after_s": round(rng.uniform(0.0, 0.25), 4)}
     if draw < 0.5:

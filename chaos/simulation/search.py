@@ -76,6 +76,7 @@ def chunk(options: Options, number: int, size: int = CHUNK, machines: Machines =
             tally.found, tally.number = replace(outcome, seen=frozenset()), tally.schedules - 1
             break
         learn(outcome)
+    tally.cpu_s = time.process_time() - began
     return tally
 
 

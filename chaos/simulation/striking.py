@@ -53,26 +53,22 @@ ROLES = (
     "template",
 )
 TEMPLATE_START_S = 0.8
-FOREVER_S = 8.0
-"""How long a hang without a stated end lasts; far above every limit."""
+AFTER_THE_LOOP_S = 2.0
+"""A hang where no limit applies, in what the script does after its last step, ends by itself."""
 
 
 class Striker:
     """The faults of one plan that have not come yet, and those that last."""
 
-    __slots__ = ("detected", "pending", "priorities", "watched", "world")
+    __slots__ = ("detected", "watched", "world")
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.detected: int | None = None
         self.watched: dict[str, list[list[Any]]] = {}
         """Event name -> [fault, occurrences still to pass]."""
-        self.pending = len(world.plan.faults)
-        self.priorities: list[int] = []
         for fault in world.plan.faults:
             self._wait_for(fault)
-        if not self.pending:
-            world.quiet_since = 0.0
         if world.plan.schedule == "pct":
             for _ in range(world.plan.changes):
                 world.push(world.delay(0.1, 2.0), None, self._demote)
@@ -150,17 +146,17 @@ class Striker:
             return
         if fault.where.get("role") == "template":
             self._template(fault)
-            self._is_over(fault, fault.duration_s or 0.0)
+            self._is_over(fault.duration_s or 0.0)
             return
         worker = self._victim(fault, at)
         strike = _STRIKES[fault.name]
         if worker is None or not worker.alive:
             self._count(fault, None)
-            self._is_over(fault, 0.0)
+            self._is_over(0.0)
             return
         self._count(fault, worker)
         lasts_s = strike(self, worker, fault)
-        self._is_over(fault, lasts_s)
+        self._is_over(lasts_s)
 
     def _count(self, fault: SimFault, worker: Worker | None) -> None:
         """For the record, whether or not there was anyone to hit."""
@@ -175,15 +171,9 @@ class Striker:
         if "fault." + fault.id in self.watched:
             self.reached(worker, "fault." + fault.id, None)
 
-    def _is_over(self, fault: SimFault, lasts_s: float) -> None:
-        self.pending -= 1
+    def _is_over(self, lasts_s: float) -> None:
         world = self.world
-        world.push(world.now + lasts_s, None, self._quiet)
-
-    def _quiet(self, _: Any) -> None:
-        world = self.world
-        if self.pending == 0:
-            world.quiet_since = max(world.quiet_since or 0.0, world.now)
+        world.quiet_since = max(world.quiet_since, world.now + lasts_s)
 
     # ------------------------------------------------------------------ victims
 
@@ -230,8 +220,13 @@ class Striker:
         return 0.0
 
     def _stop(self, worker: Worker, fault: SimFault) -> float:
-        lasts_s = fault.duration_s if fault.duration_s is not None else FOREVER_S
-        world = self.world
+        world, lasts_s = self.world, fault.duration_s
+        if lasts_s is None:
+            worker.struck.add(fault.name)
+            worker.stopped += 1
+            world.hold(worker)
+            world.push(world.now + 0.001, None, self._tell_stopped, (worker, worker.changed_at or None))
+            return 0.0
         if lasts_s > 0.5 * world.config.stop_grace_s:
             worker.struck.add(fault.name)
         since = worker.changed_at or None
@@ -258,7 +253,12 @@ class Striker:
 
     def _hang(self, worker: Worker, fault: SimFault) -> float:
         worker.struck.add(fault.name)
-        return self._keep(worker, fault, fault.duration_s if fault.duration_s is not None else FOREVER_S)
+        if fault.duration_s is not None:
+            return self._keep(worker, fault, fault.duration_s)
+        if worker.machine.finished or worker.machine.stage is Stage.GONE:
+            return self._keep(worker, fault, AFTER_THE_LOOP_S)
+        self.world.hold(worker)
+        return 0.0
 
     def _delay(self, worker: Worker, fault: SimFault) -> float:
         return self._keep(worker, fault, min(fault.duration_s or 0.05, 0.45 * self.world.config.hang_min_s))
@@ -267,7 +267,7 @@ class Striker:
         lasts_s = fault.duration_s or 1.0
         if worker.machine.stage is not Stage.STEPPING:
             return 0.0
-        worker.busy_until = self.world.now + lasts_s + 0.3
+        worker.busy_until = max(worker.busy_until, self.world.now + lasts_s + 0.3)
         self.world.tell(m.Busy(worker.proc, worker.busy_until))
         self.world.hold(worker)
         self.world.push(self.world.now + lasts_s, None, self.world.resume, worker)

@@ -52,6 +52,7 @@ class Worker:
         "linger_s",
         "machine",
         "net",
+        "newest_entered",
         "nth",
         "odd",
         "pace",
@@ -60,6 +61,7 @@ class Worker:
         "raise_next",
         "rank",
         "reaped",
+        "reported",
         "sealing",
         "shadow",
         "spoilt",
@@ -112,6 +114,9 @@ class Worker:
         self.sealing = False
         self.spoilt = False
         self.step_started = 0.0
+        # for the checks
+        self.newest_entered = 0
+        self.reported = ""
         # what faults will do to it next
         self.desync: str | None = None
         self.raise_next = self.fail_next = self.corrupt_next = self.deaf = False
@@ -151,7 +156,9 @@ class Worker:
         world.push(world.now + (wait_s if wait_s < LONGEST_S else LONGEST_S), self, handler, arg)
 
     def rest(self, finished: bool) -> None:
-        self.carry_out(self.machine.handle(o.AtRest(self.digest(), finished), self.world.now))
+        self.world.checks.reports(self)
+        self.reported = self.digest()
+        self.carry_out(self.machine.handle(o.AtRest(self.reported, finished), self.world.now))
 
     def heard(self, message: m.Open | m.Leave) -> None:
         self.carry_out(self.machine.handle(message, self.world.now))
@@ -306,7 +313,7 @@ class Worker:
         self.step_started = self.changed_at = world.now
         world.reached(self, "step.begin", version)
         cold = not self.commits
-        self.later(self.issue, 0.005, 0.1 if cold else 0.02)
+        self.later(self.issue, 0.001, 0.05 if cold else 0.02)
 
     def issue(self, _: Any = None) -> None:
         """Enter the next collective of the step."""

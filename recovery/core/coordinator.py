@@ -111,7 +111,8 @@ class Coordinator:
         self.spare_failures = 0
         self.step_s: float | None = None
         self._procs = 0
-        self._base_version = 0
+        self.base_version = 0
+        """The version that the newest generation started from."""
         self._genesis = False
         self._next_release = 0.0
 
@@ -202,7 +203,18 @@ class Coordinator:
         if event.version is not None:
             self.had_state = True
             self.version = max(self.version, event.version)
+        if event.finished:
+            self._expect_the_others(now)
+            if self.phase is Phase.RUNNING and self.version > self.base_version:
+                actions += self._recovered(now)  # no report of a first commit has come, but this proves it
         return [*actions, *self._when_all_ready(now)]
+
+    def _expect_the_others(self, now: float) -> None:
+        """Who has finished enters no collective, so the others are not late for one: they get a deadline."""
+        limit_s = max(self.config.cold_limit_s, self.config.hang_limit_s(self.step_s, warm=True))
+        for slot in self.slots:
+            if slot.status is Status.RUNNING and slot.deadline == float("inf"):
+                slot.deadline = now + limit_s
 
     def _when_all_ready(self, now: float) -> list[m.Action]:
         if self._count[Status.READY] < len(self.slots):
@@ -244,7 +256,7 @@ class Coordinator:
         self.generation += 1
         self.phase = Phase.FORMING
         self._genesis = genesis
-        self._base_version = self.version = version
+        self.base_version = self.version = version
         for slot in self.slots:
             self._set(slot, Status.FORMING)
             slot.opened, slot.deadline = self.generation, now + self.config.form_limit_s
@@ -291,7 +303,7 @@ class Coordinator:
         self.healing.formed = now
         resume: list[m.Action] = [m.Note("recovery.resume", None, self.generation)]
         # A member's first commit needs every other member, but not their word that they have formed.
-        return [*resume, *self._recovered(now)] if self.version > self._base_version else resume
+        return [*resume, *self._recovered(now)] if self.version > self.base_version else resume
 
     def _committed(self, slot: Slot, event: m.Committed, now: float) -> list[m.Action]:
         slot.warm = True
@@ -299,7 +311,7 @@ class Coordinator:
             self.version = event.version
             self.without_progress = 0
         current = self.phase is Phase.RUNNING and event.generation == self.generation
-        return self._recovered(now) if current and event.version > self._base_version else []
+        return self._recovered(now) if current and event.version > self.base_version else []
 
     # ------------------------------------------------------------------ losses
 
@@ -359,9 +371,10 @@ class Coordinator:
         # A generation breaks once: what its survivors feel (a broken collective) is an echo of what is
         # known already, or is explained by a loss that is named later. Another generation's is new.
         echo = felt and healing.broken == self.generation
-        if healing.unexplained == self.generation and not felt:
+        if healing.unexplained is not None and not felt:
             healing.causes[-1] = cause
             healing.counted = min(healing.counted, len(healing.causes) - 1)
+            self.restarts += healing.unexplained != self.generation
             healing.unexplained = None
         elif not echo:
             healing.causes.append(cause)
@@ -419,9 +432,11 @@ class Coordinator:
             if live and slot.stopped_at is not None and now - slot.stopped_at >= self.config.stop_grace_s:
                 cause = m.Cause(slot.rank, "stopped", "the kernel reports state T", slot.proc)
                 actions += self._fence(slot, cause, slot.stopped_since, now)
-            elif slot.status in (Status.STARTING, Status.RETURNING):
+            elif slot.status in (Status.STARTING, Status.RETURNING, Status.RUNNING):
                 if now >= max(slot.deadline, slot.busy_until):
-                    if slot.status is Status.STARTING:
+                    if slot.status is Status.RUNNING:
+                        kind, what = "hang", "did not finish after the others had"
+                    elif slot.status is Status.STARTING:
                         kind, what = "hang", "was not ready in time after its start"
                     else:
                         # Not a fault of its own: after a mismatched collective the library sometimes
@@ -448,7 +463,7 @@ class Coordinator:
                 when = min(when, slot.stopped_at + self.config.stop_grace_s)
             if status is Status.FORMING:
                 when = min(when, slot.deadline)
-            elif status in (Status.STARTING, Status.RETURNING):
+            elif status in (Status.STARTING, Status.RETURNING, Status.RUNNING):
                 when = min(when, max(slot.deadline, slot.busy_until))
         if self._count[Status.RETURNING] and self.phase is Phase.GATHERING:
             when = min(when, self._next_release)
