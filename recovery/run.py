@@ -139,8 +139,7 @@ class Run:
         if not self._protected:
             raise RecoveryError("nothing is protected\n  mend: call run.protect(model=..., optimizer=...)")
         self._fresh = False
-        member = self._member
-        member.regroup()
+        self._regroup()
         while True:
             while (index := self.committed) < total:
                 seeding.seed_everything(self.seed, self.rank, index)
@@ -149,7 +148,7 @@ class Run:
                     raise RecoveryError(
                         f"step {index} was yielded but not run\n  mend: call run.step(function, {index}) once"
                     )
-            if not member.finish():
+            if not self._regroup(finished=True):
                 return
 
     def step(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -171,9 +170,20 @@ class Run:
                 member.abandon("the generation has ended")
             elif self._attempt(index, function, args, kwargs):
                 return member.result  # type: ignore[no-any-return]
-            member.regroup()
-        events.emit("step.commit", **self._commit_fields(index, adopted=True, again=False))
+            self._regroup()
         return member.result  # type: ignore[no-any-return]
+
+    def _regroup(self, *, finished: bool = False) -> bool:
+        """Join the next generation; a step that is adopted there is committed for this rank. False when
+        everyone leaves instead.
+        """
+        member = self._member
+        before = member.version
+        joined = member.regroup(finished=finished)
+        if member.version and member.version != before:
+            fields = self._commit_fields(member.version - 1, adopted=True, again=False)
+            events.emit("step.commit", **fields)
+        return joined
 
     def _attempt(self, index: int, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
         member, membership = self._member, self._member.membership

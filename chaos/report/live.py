@@ -50,7 +50,7 @@ class LiveView:
         self.current: Progress | None = None
         interactive = self.console.is_terminal and not self.console.is_dumb_terminal and not plain
         self._live = (
-            Live(console=self.console, refresh_per_second=8, transient=True, get_renderable=self.render)
+            Live(console=self.console, refresh_per_second=4, transient=True, get_renderable=self.render)
             if interactive
             else None
         )

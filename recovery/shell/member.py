@@ -121,10 +121,6 @@ class Member:
             if self.protocol.joined:
                 return True
 
-    def finish(self) -> bool:
-        """This rank has no step left. Returns True if it must go on (another generation opened)."""
-        return self.regroup(finished=True)
-
     # ------------------------------------------------------------------ carrying out the protocol
 
     def _tell(self, event: o.Event) -> None:
