@@ -300,6 +300,8 @@ class Attempt:
             timed_out=self.timed_out or None,
             detail=f"stopped after {self.scenario.bounds['run_s']:g} s" if self.timed_out else None,
         )
+        if not self.timed_out:
+            self._server.settle()  # the last fault may have ended the target before its proof was read
         self._desk.close(how)
         if not self.timed_out:
             for orphan in running.orphans():
