@@ -78,6 +78,8 @@ def make_plan(
         count = 2  # a late message alone changes nothing
     names = rng.choices(tuple(weights), tuple(weights.values()), k=count)
     drawn = [make_fault(rng, f"f{n + 1}", name, size, steps, n) for n, name in enumerate(names)]
+    if rng.random() < 0.1:
+        drawn = [replace(fault, when=_early(rng)) for fault in drawn]
     pct = schedule if schedule is not None else ("pct" if rng.random() < 0.25 else "uniform")
     limits: dict[str, float] = {}
     if rng.random() < 0.1:
@@ -146,6 +148,7 @@ def _when(rng: Random, name: str, steps: int, nth: int, where: dict[str, Any]) -
     return when
 
 
-def with_seed(plan: SimPlan, seed: int) -> SimPlan:
-    """The same faults on another schedule."""
-    return replace(plan, seed=seed)
+def _early(rng: Random) -> dict[str, Any]:
+    """While the first generation forms: nothing is committed yet, and nothing may be taken for granted."""
+    event = rng.choice(("worker.start", "generation.open", "member.enter", "generation.formed"))
+    return {"event": event, "occurrence": 1, "after_s": rng.choice((0.0, 0.0, 0.001, 0.005, 0.02))}

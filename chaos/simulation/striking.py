@@ -82,7 +82,7 @@ class Striker:
         elif "step" in when:
             self._watch(PHASE_POINTS[when.get("phase", "forward")], fault)
         else:
-            world.push(float(when.get("after_s", 0.0)), None, self._due, fault)
+            world.push(float(when.get("after_s", 0.0)), None, self.strike, fault)
 
     def _watch(self, event: str, fault: SimFault) -> None:
         self.watched.setdefault(event, []).append([fault, int(fault.when.get("occurrence", 1))])
@@ -136,7 +136,8 @@ class Striker:
                 return worker.rank in opening.receivers
         return True
 
-    def _due(self, fault: SimFault) -> None:
+    def strike(self, fault: SimFault) -> None:
+        """Now, whatever its moment says."""
         self._strike((fault, None))
 
     def _strike(self, what: tuple[SimFault, Worker | None]) -> None:
@@ -366,7 +367,8 @@ class Striker:
         if entry is None:
             return False
         what = message if way == "up" else message[1]
-        if isinstance(what, m.Leave) or (isinstance(what, m.Ready) and what.finished):
+        final = isinstance(what, m.Leave) or (isinstance(what, m.Ready) and what.finished)
+        if final and entry[0] == "net.loss":
             return False  # no deadline covers these: the protocol asks its channel not to lose them
         worker.net.remove(entry)
         name, _, delay_s = entry

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.simulation.checks import Checks
 from chaos.simulation.group import Group
-from chaos.simulation.plan import SimPlan
+from chaos.simulation.plan import SimFault, SimPlan
 from chaos.simulation.violation import Violation
 from chaos.simulation.worker import Worker
 from recovery.core import blame
@@ -409,6 +409,10 @@ class World:
         self.note("worker.exit", rank=worker.rank, proc=worker.proc, code=code, signal=signal)
         self.tell(m.Exited(worker.proc, code, signal, error, since))
         self.reached(worker, "worker.exit")
+
+    def strike(self, fault: SimFault) -> None:
+        """A fault now, besides those of the plan."""
+        self.striker.strike(fault)
 
     def hold(self, worker: Worker) -> None:
         """From now on it does not run."""

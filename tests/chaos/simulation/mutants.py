@@ -22,6 +22,7 @@ from recovery.core import messages as m
 from recovery.core import orders as o
 from recovery.core.config import Config
 from recovery.core.coordinator import Coordinator, Healing, Phase, Slot, Status
+from recovery.core.errors import ProtocolError
 from recovery.core.member import Member, Stage
 
 
@@ -140,7 +141,7 @@ class FenceIsForgotten(Coordinator):
         return actions
 
 
-@mutant("a process of the past speaks for its successor", hostile=True)
+@mutant("a process of the past speaks for its successor", hostile=True, budget=10_000)
 class WordsOfTheReplacedCount(Coordinator):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -278,7 +279,7 @@ class StateIsLostTooSoon(Coordinator):
         return actions
 
 
-@mutant("the first state is lost with the first who said that it had it")
+@mutant("the first state is lost with the first who said that it had it", budget=10_000)
 class FirstStateIsForgotten(Coordinator):
     """Found by the simulation in this protocol: only a member's word made it a holder."""
 
@@ -365,7 +366,7 @@ class NoDeadline(Coordinator):
         return super().due()
 
 
-@mutant("NVRx PR#263: no deadline while a generation forms", hostile=True)
+@mutant("NVRx PR#263: no deadline while a generation forms", hostile=True, budget=6000)
 class NoDeadlineWhileForming(NoDeadline):
     without = Status.FORMING
 
@@ -435,7 +436,7 @@ class TwoFaultsCountAsOne(Coordinator):
         return actions
 
 
-@mutant("a broken generation after the recovery has begun is an echo of the first")
+@mutant("a broken generation after the recovery has begun is an echo of the first", budget=6000)
 class LaterBreaksAreEchoes(Coordinator):
     """Found by the simulation in this protocol: regroups of one recovery cost nothing, without end."""
 
@@ -455,6 +456,25 @@ class EarlyCommitIsForgotten(Coordinator):
         actions = super()._formed(slot, event, now)
         self.base_version = held
         return actions
+
+
+@mutant("a rank that hangs behind its last commit is waited for, for ever", budget=10_000)
+class HangBehindTheLastStep(Coordinator):
+    """Found by the simulation in this protocol: who has finished enters no collective to be late for."""
+
+    def _expect_the_others(self, now: float) -> None:
+        pass
+
+
+@mutant("a late copy of the last word of a process that has left is an error", hostile=True)
+class LastWordIsAnError(Coordinator):
+    """Found by the simulation in this protocol."""
+
+    def handle(self, event: m.Event, now: float) -> list[m.Action]:
+        slot = self._by_proc.get(event.proc) if isinstance(event, m.Ready) else None
+        if slot is not None and slot.status is Status.LEFT:
+            raise ProtocolError(f"rank {slot.rank} is ready although everyone has left")
+        return super().handle(event, now)
 
 
 @mutant("the loss of a rank is told of another")
@@ -570,13 +590,16 @@ def main() -> None:
     for mutant in MUTANTS:
         rows.append(_row(mutant, seeds))
         print(rows[-1], flush=True)
+    legend = (
+        f"Schedules until the first violation, over {len(seeds)} seeds of the search. `faults`: how many are"
+        " left in the plan of the first seed after shrinking. The suite fails if one survives its budget."
+    )
     text = [
         f"# {len(MUTANTS)} seeded protocol bugs and how soon the simulation finds them",
         "",
         f"    python -m tests.chaos.simulation.mutants {len(seeds)}",
         "",
-        f"Schedules until the first violation, over {len(seeds)} seeds of the search. `faults`: how many are"
-        " left in the plan of the first seed after shrinking. The suite fails if one survives its budget.",
+        legend,
         "",
         "| bug | source | median | worst | budget | found by | faults |",
         "|---|---|---:|---:|---:|---|---:|",

@@ -1,0 +1,85 @@
+"""The published strategies, used as a user would."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from chaos import strategies as chaos
+from chaos.simulation.generate import WEIGHTS
+from chaos.simulation.plan import SimFault, SimPlan
+from chaos.simulation.run import run_plan
+from chaos.simulation.world import Machines, World
+from tests.chaos.simulation.mutants import RankIsGivenAwayBeforeTheFence
+
+SETTINGS = settings(
+    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+@pytest.mark.slow
+@SETTINGS
+@given(chaos.plans())
+def test_no_plan_breaks_the_protocol(plan: SimPlan) -> None:
+    assert run_plan(plan).violation is None
+
+
+@pytest.mark.slow
+@SETTINGS
+@given(chaos.plans(hostile=True))
+def test_no_plan_on_a_hostile_channel_breaks_it(plan: SimPlan) -> None:
+    assert run_plan(plan).violation is None
+
+
+@pytest.mark.slow
+def test_a_failing_plan_shrinks_to_what_matters_and_prints_as_code() -> None:
+    machines = Machines(coordinator=RankIsGivenAwayBeforeTheFence)
+    quiet = settings(max_examples=400, derandomize=True, deadline=None, phases=[Phase.generate, Phase.shrink])
+    plan = find(chaos.plans(), lambda one: run_plan(one, machines).violation is not None, settings=quiet)
+    assert len(plan.faults) == 1
+    assert plan.world == 3
+    assert eval(repr(plan), {"SimPlan": SimPlan, "SimFault": SimFault}) == plan
+
+
+class Jobs(RuleBasedStateMachine):
+    """A job that is driven by hand: let it go on, strike it, and at the end demand that it ends."""
+
+    @initialize(seed=st.integers(0, 2**16), world=st.integers(3, 5), spares=st.integers(0, 2))
+    def start(self, seed: int, world: int, spares: int) -> None:
+        plan = SimPlan(seed=seed, world=world, spares=spares, steps=6)
+        self.world = World(plan, random.Random(seed), Machines())
+        self.struck = 0
+
+    @rule(events=st.integers(1, 60))
+    def goes_on(self, events: int) -> None:
+        for _ in range(events):
+            if not self.world.step():
+                return
+
+    @precondition(lambda self: self.world.ended is None and self.struck < 6)
+    @rule(name=st.sampled_from(tuple(WEIGHTS)), place=chaos.places(3), lasts_ms=st.integers(20, 1500))
+    def is_struck(self, name: str, place: dict[str, object], lasts_ms: int) -> None:
+        self.struck += 1
+        self.world.strike(SimFault(f"f{self.struck}", name, place, {}, lasts_ms / 1000))
+
+    @invariant()
+    def generations_are_those_that_were_opened(self) -> None:
+        if hasattr(self, "world"):
+            assert self.world.coordinator.generation == max(self.world.checks.openings, default=0)
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            while self.world.step():
+                pass
+            assert self.world.ended is not None
+
+
+TestJobs = pytest.mark.slow(Jobs.TestCase)
+TestJobs.settings = settings(
+    max_examples=25, stateful_step_count=25, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
