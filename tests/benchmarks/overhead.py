@@ -30,6 +30,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=30, help="of blocks")
     parser.add_argument("--block", type=int, default=20, help="steps in a block")
     parser.add_argument("--width", type=int, default=64, help="of the transformer; 64 is tiny_gpt's own")
+    parser.add_argument("--sequences", type=int, default=4, help="of 32 bytes, in a rank's batch")
     parser.add_argument("--fixed-layout", action="store_true", help="the plain arm pays for that too")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--name", default="overhead", help="of the record")
@@ -71,7 +72,10 @@ def worker(args: argparse.Namespace) -> None:
         wrapped = wrap(model, optimizer)
 
         def step(index: int) -> float:
-            places = [(index * 7919 + run.rank * 104729 + i * 31) % (len(corpus) - 64) for i in range(4)]
+            places = [
+                (index * 7919 + run.rank * 104729 + i * 31) % (len(corpus) - 64)
+                for i in range(args.sequences)
+            ]
             text = torch.stack([corpus[p : p + tiny_gpt.CONTEXT + 1] for p in places]).long()
             loss = wrapped(text)
             loss.backward()
@@ -129,7 +133,7 @@ def main() -> None:
             str(args.seed),
             __file__,
         ]
-        flags = [f"--{k}={getattr(args, k)}" for k in ("pairs", "block", "width", "seed")]
+        flags = [f"--{k}={getattr(args, k)}" for k in ("pairs", "block", "width", "sequences", "seed")]
         flags += ["--fixed-layout"] if args.fixed_layout else []
         env = {k: v for k, v in os.environ.items() if not k.startswith("RECOVERY_")}
         env["PYTHONPATH"] = os.pathsep.join([str(record.ROOT), str(Path(__file__).parent)])
@@ -148,7 +152,8 @@ def main() -> None:
     result = {
         "seed": args.seed,
         "environment": machine,
-        "model": f"tiny_gpt, width {args.width}, {ranks[0]['bytes'] / 1e6:.1f} MB of parameters and moments",
+        "model": f"tiny_gpt, width {args.width}, {ranks[0]['bytes'] / 1e6:.1f} MB of parameters and moments,"
+        f" {args.sequences * 32} tokens a rank and step",
         "layout": "with the same fixed bucket layout" if args.fixed_layout else "with its defaults",
         "world": args.world,
         "pairs": len(wall),
