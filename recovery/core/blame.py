@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from recovery.core.config import Config
 
+SETTLED_S = 0.25
+"""Counters that have not moved for this long are not just being written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -68,7 +71,7 @@ def judge(members: Sequence[Progress], config: Config, step_s: float | None, now
     """
     if len(members) < 2:
         return None
-    return _out_of_step(members) or _late(members, config, step_s, now)
+    return _out_of_step(members) or _ended_short(members, now) or _late(members, config, step_s, now)
 
 
 def _out_of_step(members: Sequence[Progress]) -> Verdict | None:
@@ -83,6 +86,25 @@ def _out_of_step(members: Sequence[Progress]) -> Verdict | None:
     odd = next(member for member in members if member.common_chain != majority)
     detail = f"rank {odd.rank} entered another collective than the others as its number {common}"
     return Verdict(odd.rank, odd.proc, "desync", detail, odd.changed_at)
+
+
+def _ended_short(members: Sequence[Progress], now: float) -> Verdict | None:
+    """A rank that has ended its step while others are inside a collective that it never entered.
+
+    It will not come to that collective, so there is nothing to wait for but the counters: they are read
+    one after the other, and a rank without a core may not yet have seen that its wait is over.
+    """
+    furthest = max(member.issued for member in members)
+    waiting_since = min(member.issued_at for member in members if member.issued == furthest)
+    for member in members:
+        settled_s = now - max(waiting_since, member.changed_at) - member.starved_s
+        if member.sealing and member.issued < furthest and settled_s > SETTLED_S:
+            detail = (
+                f"rank {member.rank} ended its step after {member.issued} collectives,"
+                f" others wait in their number {furthest}"
+            )
+            return Verdict(member.rank, member.proc, "desync", detail, member.changed_at)
+    return None
 
 
 def _late(members: Sequence[Progress], config: Config, step_s: float | None, now: float) -> Verdict | None:

@@ -131,7 +131,8 @@ class Member:
                 case m.Formed(generation=generation):
                     self._send(**wire.report(action))
                     events.emit("generation.formed", generation=generation, rank=self.rank, **_resources())
-                    events.tell("recovery.resume", rank=self.rank, generation=generation)
+                    if generation > 1:
+                        events.tell("recovery.resume", rank=self.rank, generation=generation)
                 case o.Enter(generation=generation, version=version):
                     self._drop_groups()
                     self.membership.enter(generation, version)

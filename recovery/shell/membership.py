@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from recovery.core.blame import odd_one_out
 from recovery.errors import Interrupted, OutsideStep
-from recovery.shell.page import ISSUED, SEALED_CHAIN, SEALED_STEP, Page
+from recovery.shell.page import ISSUED, SEALED_CHAIN, SEALED_STEP, SEALING, Page
 
 _LIBRARY_FOLDERS = (
     str(Path(__file__).resolve().parent.parent),
@@ -120,7 +120,11 @@ class Membership:
         ints[SEALED_CHAIN], ints[SEALED_STEP] = self.chain, self.step
         self._compare()
         if self._pattern != self._last_pattern:
-            self._wait_for_peers()
+            ints[SEALING] = 1
+            try:
+                self._wait_for_peers()
+            finally:
+                ints[SEALING] = 0
         self._last_pattern = self._pattern
 
     def _compare(self) -> None:

@@ -18,6 +18,7 @@ RING = 512
 # word offsets in a slot
 GENERATION, VERSION, ISSUED, DONE, COMMITS, SEALED_STEP, SEALED_CHAIN, PID = range(8)
 ISSUED_AT, CHANGED_AT, BUSY_UNTIL, STEP_S = range(8, 12)
+SEALING = 12
 RING_AT = 64
 
 
@@ -62,7 +63,7 @@ class Slot:
         ints = self.ints
         ints[GENERATION] = 0
         ints[ISSUED] = ints[DONE] = 0
-        ints[SEALED_STEP], ints[SEALED_CHAIN] = -1, 0
+        ints[SEALED_STEP], ints[SEALED_CHAIN], ints[SEALING] = -1, 0, 0
         ints[RING_AT] = 0
         ints[VERSION] = version
         if ints[PID] != os.getpid():

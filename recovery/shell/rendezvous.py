@@ -20,7 +20,7 @@ _c10d: Any = torch._C._distributed_c10d
 # While a group forms, a peer may die; gloo waits five times this for a peer that does not come.
 # At the start nobody is being replaced and four processes warm up at once: give them longer.
 FORM_TIMEOUT = datetime.timedelta(seconds=0.15)
-FIRST_FORM_TIMEOUT = datetime.timedelta(seconds=2)
+FIRST_FORM_TIMEOUT = datetime.timedelta(seconds=0.4)
 GROUP_TIMEOUT = datetime.timedelta(seconds=30)
 
 

@@ -295,6 +295,7 @@ class Supervisor:
             starved_s=self._starved_s(proc, slot),
             chain=mine,
             common_chain=chain,
+            sealing=bool(slot.ints[words.SEALING]),
         )
 
     def _starved_s(self, proc: int, slot: words.Slot) -> float:

@@ -83,3 +83,18 @@ def test_who_waits_for_a_busy_rank_is_not_blamed_in_its_place() -> None:
     busy = member(2, issued=8, busy_until=NOW + 10)
     waiting_for_it = member(3, issued=9)
     assert judge([member(0), member(1), waiting_for_it, busy], CONFIG, 0.05, NOW) is None
+
+
+def test_a_rank_that_ended_its_step_short_is_out_of_step_and_not_late() -> None:
+    short = late(sealing=True, changed_at=NOW - 0.3)
+    quick = [replace(one, issued_at=NOW - 0.3) for one in others()]
+    verdict = judge([*quick, short], CONFIG, 0.05, NOW)
+    assert verdict is not None
+    assert (verdict.rank, verdict.kind) == (2, "desync")
+    assert verdict.detail == "rank 2 ended its step after 9 collectives, others wait in their number 10"
+
+
+def test_counters_that_are_just_being_written_prove_nothing() -> None:
+    short = late(sealing=True, changed_at=NOW - 0.1)
+    quick = [replace(one, issued_at=NOW - 0.1) for one in others()]
+    assert judge([*quick, short], CONFIG, 0.05, NOW) is None
