@@ -31,6 +31,7 @@ class Group:
         "contents",
         "generation",
         "given",
+        "given_up",
         "gone",
         "members",
         "mismatch",
@@ -48,6 +49,7 @@ class Group:
         self.members = members
         self.size = len(members)
         self.arrived: dict[int, int] = {}
+        self.given_up = False
         self.parties: list[Worker] = members
         self.given: dict[int, tuple[int, int]] = {}
         """What each holder sends: version and taint, by rank."""
@@ -58,7 +60,7 @@ class Group:
         """Some members entered different collectives under one number."""
         self.gone: set[int] = set()
         self.sealed: dict[int, int] = {}
-        self.waiting_to_seal: list[tuple[Worker, int, int]] = []
+        self.waiting_to_seal: list[tuple[Worker, int]] = []
 
     # ------------------------------------------------------------------ entering operations
 
@@ -67,6 +69,8 @@ class Group:
         if not self.arrived.get(CONNECT):
             world.push(world.now + GIVE_UP_S, None, self._give_up, CONNECT)
         self._enter(worker, CONNECT, self.size)
+        if self.given_up:
+            self._fail(worker, "a peer did not come", GIVE_UP_S)
 
     def transfer(self, worker: Worker, parties: list[Worker]) -> None:
         self.parties = parties
@@ -121,42 +125,38 @@ class Group:
         rank = worker.rank
         if rank is None or rank in self.gone or self.members[rank] is not worker:
             return
-        self.gone.add(rank)
         size = self.size
-        for other in self.members:
-            # Data that has not arrived yet does not arrive.
-            if other.waits_in is not None and other.group is self:
-                other.token += 1
+        if not self.gone:
+            for other in self.members:
+                # Data that has not arrived yet does not arrive.
+                if other.waits_in is not None and other.group is self:
+                    other.token += 1
+        self.gone.add(rank)
         for neighbour in {(rank + 1) % size, (rank - 1) % size} - {rank}:
             self._reset(self.members[neighbour])
 
     def _reset(self, worker: Worker) -> None:
         if worker.alive and worker.waits_in is not None and worker.group is self:
-            worker.token += 1
-            world = self.world
-            world.push(
-                world.now + world.delay(0.0002, 0.004), worker, worker.failed, (worker.token, RESET, None)
-            )
+            self._fail(worker, RESET)
+
+    def _fail(self, worker: Worker, why: str, after_s: float = 0.0) -> None:
+        world = self.world
+        at = world.now + after_s + world.delay(0.0002, 0.004)
+        world.push(at, worker, worker.failed, (worker.wait, why, None))
 
     def release(self, worker: Worker) -> None:
         """Its connections are shut from outside."""
         if worker.waits_in is None or worker.group is not self:
             return
-        world = self.world
-        if worker.waits_in == CONNECT and world.delay(0.0, 1.0) > 0.5:
+        if worker.waits_in == CONNECT and self.world.delay(0.0, 1.0) > 0.5:
             return  # no socket to shut yet: it gives up by itself
-        worker.token += 1
-        world.push(
-            world.now + world.delay(0.0002, 0.004), worker, worker.failed, (worker.token, "released", None)
-        )
+        self._fail(worker, "released")
 
     def _give_up(self, number: int) -> None:
+        self.given_up = True
         for worker in self.members:
             if worker.alive and worker.waits_in == number and worker.group is self:
-                worker.token += 1
-                self.world.push(
-                    self.world.now, worker, worker.failed, (worker.token, "a peer did not come", None)
-                )
+                self._fail(worker, "a peer did not come")
 
     # ------------------------------------------------------------------ agreement on the sequence
 
@@ -165,23 +165,24 @@ class Group:
         self.sealed[step] = sealed = self.sealed.get(step, 0) + 1
         world = self.world
         if wait and sealed < self.size:
-            self.waiting_to_seal.append((worker, step, worker.token))
+            if world.open_generation != self.generation:
+                self._fail(worker, "the generation has ended")
+            else:
+                self.waiting_to_seal.append((worker, worker.wait))
             return
         if wait:
             worker.sealed()
         if sealed == self.size and self.waiting_to_seal:
             waiting, self.waiting_to_seal = self.waiting_to_seal, []
-            for other, _, token in waiting:
-                if other.alive and other.token == token:
-                    world.push(world.now + world.delay(0.0, 0.002), other, other.sealed_by_all, token)
+            for other, wait in waiting:
+                if other.alive and other.wait == wait:
+                    world.push(world.now + world.delay(0.0, 0.002), other, other.sealed_by_all, wait)
         if not wait:
             worker.sealed()
 
     def over(self) -> None:
         """The generation is not open any more: whoever waits to seal sees it."""
         waiting, self.waiting_to_seal = self.waiting_to_seal, []
-        for worker, _, token in waiting:
-            if worker.alive and worker.token == token:
-                world = self.world
-                arg = (token, "the generation has ended", None)
-                world.push(world.now + world.delay(0.0, 0.002), worker, worker.failed, arg)
+        for worker, wait in waiting:
+            if worker.alive and worker.wait == wait:
+                self._fail(worker, "the generation has ended")

@@ -72,6 +72,7 @@ class Worker:
         "taint",
         "token",
         "version",
+        "wait",
         "waits_in",
         "world",
     )
@@ -105,7 +106,9 @@ class Worker:
         self.group: Group | None = None
         self.waits_in: int | None = None
         self.token = 0
-        """Raised whenever a wait ends: what was on its way for an older wait is void."""
+        """Raised with `wait`, and when the peers' data will not come: a result on its way is void."""
+        self.wait = 0
+        """Raised when a wait begins or ends: a failure on its way to an older one is void."""
         self.cut = 0
         """Connections of generations up to this one are shut."""
         self.error: tuple[str, str, int | None] | None = None
@@ -214,9 +217,9 @@ class Worker:
 
     def _connect(self, generation: int) -> None:
         world = self.world
-        self.token += 1
+        self._next_wait()
         if world.open_generation != generation or self.group is None:
-            self.later(self.failed, 0.0003, 0.002, (self.token, "this rendezvous is over", None))
+            self.later(self.failed, 0.0003, 0.002, (self.wait, "this rendezvous is over", None))
             return
         self.group.connect(self)
 
@@ -224,7 +227,7 @@ class Worker:
         world, group = self.world, self.group
         assert group is not None
         opening = action.opening
-        self.token += 1
+        self._next_wait()
         if isinstance(action, o.Take):
             self.version, self.taint = 0, HALF_DONE
         else:
@@ -233,7 +236,7 @@ class Worker:
             group.given[self.rank] = (self.version, self.taint)
         world.reached(self, "recovery.transfer")
         if self.cut >= group.generation:
-            self.failed((self.token, RELEASED, None))
+            self.failed((self.wait, RELEASED, None))
             return
         parties = sorted({*opening.holders, *opening.receivers})
         group.transfer(self, [group.members[rank] for rank in parties])
@@ -243,7 +246,7 @@ class Worker:
     def completed(self, token: int) -> None:
         if token != self.token:
             return
-        self.token += 1
+        self._next_wait()
         number, self.waits_in = self.waits_in, None
         world, now = self.world, self.world.now
         self.changed_at = now
@@ -283,12 +286,12 @@ class Worker:
 
     def failed(self, what: tuple[int, str, int | None]) -> None:
         """The wait with this token has ended badly."""
-        token, detail, suspect = what
-        if token == self.token:
+        wait, detail, suspect = what
+        if wait == self.wait:
             self.broken("collective_error", detail, suspect)
 
     def broken(self, kind: str, detail: str, suspect: int | None = None) -> None:
-        self.token += 1
+        self._next_wait()
         self.waits_in, self.sealing, self.error = None, False, (kind, detail, suspect)
         machine = self.machine
         self.carry_out(machine.handle(o.Broken(machine.generation, kind, detail, suspect), self.world.now))
@@ -353,9 +356,9 @@ class Worker:
         world.reached(self, "backward", machine.step)
         group = self.group
         assert group is not None
-        self.token += 1
+        self._next_wait()
         if self.cut >= group.generation:
-            self.failed((self.token, RELEASED, None))
+            self.failed((self.wait, RELEASED, None))
             return
         group.collective(self, number, self.shadow[0], chain[-1])
 
@@ -379,12 +382,17 @@ class Worker:
             return
         if group.mismatch and self._disagrees():
             return
-        self.sealing, self.token = True, self.token + 1
+        self.sealing = True
+        self._next_wait()
         group.seal(self, machine.step, wait=self.odd)
 
-    def sealed_by_all(self, token: int) -> None:
-        if token == self.token:
+    def sealed_by_all(self, wait: int) -> None:
+        if wait == self.wait:
             self.sealed()
+
+    def _next_wait(self) -> None:
+        self.wait += 1
+        self.token += 1
 
     def sealed(self) -> None:
         group = self.group

@@ -25,7 +25,7 @@ from recovery.core import messages as m
 from recovery.core.config import Config
 from recovery.core.coordinator import Coordinator, Phase
 from recovery.core.errors import ProtocolError
-from recovery.core.member import Member
+from recovery.core.member import Member, Stage
 
 if TYPE_CHECKING:
     from random import Random
@@ -335,8 +335,10 @@ class World:
             if closed is not None:
                 closed.over()
         worker = self.workers[action.proc]
-        worker.cut = max(worker.cut, action.generation)
         group = worker.group
+        if group is not None and worker.machine.stage is not Stage.CONNECTING:
+            # Connections that it is just opening are not among those that are shut now.
+            worker.cut = max(worker.cut, min(group.generation, action.generation))
         if group is not None and group.generation <= action.generation and not worker.deaf:
             group.release(worker)
         if action.generation > self._released:

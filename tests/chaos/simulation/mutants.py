@@ -159,7 +159,7 @@ class WordsOfTheReplacedCount(Coordinator):
         return super().handle(event, now)
 
 
-@mutant("measured: a survivor is released once, while it is still opening connections")
+@mutant("measured: a survivor is released once, while it still opens connections", budget=20_000)
 class ReleasedOnlyOnce(Coordinator):
     def _tick(self, now: float) -> list[m.Action]:
         self._next_release = float("inf")
