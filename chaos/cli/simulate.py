@@ -57,13 +57,22 @@ def simulate(wanted: Wanted, bounds: Bounds, plan: Path | None, plans: Path, rec
     return run(options, bounds.schedules, for_s, bounds.jobs, plans, record)
 
 
-def replay(path: Path) -> int:
-    """Run one plan and show its history."""
+def read_plan(path: Path) -> SimPlan:
+    """A plan from its file.
+
+    Raises:
+        UserError: there is none, or it is damaged.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: {error}", "give a plan that `torch-chaos simulate` wrote") from None
-    outcome = run_plan(SimPlan.from_dict(data), record=True)
+    return SimPlan.from_dict(data)
+
+
+def replay(path: Path) -> int:
+    """Run one plan and show its history."""
+    outcome = run_plan(read_plan(path), record=True)
     sys.stdout.write(outcome.history_json())
     if outcome.violation is not None:
         print(f"violated: {outcome.violation}", file=sys.stderr)
@@ -97,7 +106,7 @@ def run(
         print("no violation")
         return Exit.PASSED
     assert total.number is not None
-    return _report(total.found, total.number, plans)
+    return tell(total.found, total.number, plans)
 
 
 def _rate(total: search.Tally) -> str:
@@ -154,7 +163,8 @@ def _bounded(
         yield result.get()
 
 
-def _report(found: Outcome, number: int, folder: Path) -> int:
+def tell(found: Outcome, number: int, folder: Path) -> int:
+    """Shrink what was found, keep its plan, say how to replay it."""
     assert found.violation is not None
     small = shrink(found)
     assert small.violation is not None

@@ -174,9 +174,9 @@ class Group:
             worker.sealed()
         if sealed == self.size and self.waiting_to_seal:
             waiting, self.waiting_to_seal = self.waiting_to_seal, []
-            for other, wait in waiting:
-                if other.alive and other.wait == wait:
-                    world.push(world.now + world.delay(0.0, 0.002), other, other.sealed_by_all, wait)
+            for other, since in waiting:
+                if other.alive and other.wait == since:
+                    world.push(world.now + world.delay(0.0, 0.002), other, other.sealed_by_all, since)
         if not wait:
             worker.sealed()
 

@@ -515,6 +515,8 @@ class Coordinator:
         self.healing.counted = len(self.healing.causes)
         self.without_progress += len(fresh)
         for cause in fresh:
+            if cause.kind == "collective_error":
+                continue  # says nothing of what failed: a slow network is no deterministic bug
             key = (cause.rank, cause.kind, self.version)
             self.same_failure[key] += 1
             if self.same_failure[key] >= self.config.max_same_failure:

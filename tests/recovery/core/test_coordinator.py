@@ -358,3 +358,124 @@ def test_a_ready_without_a_reason_is_a_bug_of_the_runtime() -> None:
     job = Job().run_to(3)
     with pytest.raises(ProtocolError, match="left generation 1 without a reason"):
         job.ready(0, 3)
+
+
+def test_a_report_that_comes_twice_counts_once() -> None:
+    job = Job().run_to(3)
+    job.kill(2)
+    job.ready(0, 3)
+    again = m.Ready(job.proc(0), 3, "d", False, 1, "collective_error")
+    assert job.tell(again) == []
+    job.heal(3)
+    assert job.coordinator.generation == 2
+    assert job.tell(again) == []
+    assert job.coordinator.phase is Phase.RUNNING
+
+
+def test_who_says_why_it_left_need_not_have_been_heard_to_fail() -> None:
+    job = Job().run_to(3)
+    job.tell(m.Ready(job.proc(1), 3, "d", False, 1, "collective_error"))
+    assert job.coordinator.phase is Phase.GATHERING
+    job.heal(3)
+    job.commit(4)
+    assert [c.kind for c in job.of(m.Recovered)[0].causes] == ["collective_error"]
+
+
+def test_a_first_commit_may_be_heard_before_the_last_word_of_forming() -> None:
+    job = Job().run_to(3)
+    job.kill(2)
+    for rank in job.ranks:
+        job.ready(rank, None if rank == 2 else 3)
+    for rank in (0, 1, 2):
+        job.tell(m.Formed(job.proc(rank), 2))
+    job.commit(4, 0)
+    assert not job.of(m.Recovered)
+    job.tell(m.Formed(job.proc(3), 2))
+    assert len(job.of(m.Recovered)) == 1
+    assert job.coordinator.healing is None
+
+
+def test_the_first_state_outlives_the_first_who_said_that_it_had_it() -> None:
+    job = Job()
+    for rank in job.ranks:
+        job.ready(rank, None)
+    job.tell(m.Formed(job.proc(0), 1))
+    job.kill(0)
+    assert not job.of(m.End)
+    job.ready(0, None)
+    for rank in (1, 2, 3):
+        job.ready(rank, 0)
+    assert job.of(m.Open)[-1].holders == (1, 2, 3)
+
+
+def test_the_first_state_is_made_again_only_if_somebody_proves_that_nothing_was_committed() -> None:
+    job = Job(world=2)
+    for rank in job.ranks:
+        job.ready(rank, None)
+    job.tell(m.Formed(job.proc(0), 1))
+    job.kill(0)
+    job.ready(1, None)  # it was a member of generation 1 and never came to hold the state
+    job.ready(0, None)
+    assert job.of(m.Open)[-1].genesis
+    assert not job.of(m.End)
+
+
+def test_each_broken_generation_of_one_recovery_counts() -> None:
+    job = Job(max_restarts=3).run_to(3)
+    for generation in range(1, 5):
+        job.tell(m.Failed(job.proc(0), generation, "collective_error", "connection reset"))
+        job.tell(m.Failed(job.proc(1), generation, "collective_error", "connection reset"))
+        if job.coordinator.phase is not Phase.ENDED:
+            job.heal(3)
+    (end,) = job.of(m.End)
+    assert (end.code, end.reason) == (1, "restart budget exhausted")
+    assert end.detail.startswith("4 restarts, 3 allowed")
+
+
+def test_a_loss_explains_the_collective_that_broke_in_the_generation_before() -> None:
+    job = Job().run_to(3)
+    job.tell(m.Failed(job.proc(0), 1, "collective_error", "connection reset"))
+    for rank in job.ranks:
+        job.ready(rank, 3)
+    job.kill(2)  # it had died long ago, while it was ready
+    job.heal(3)
+    job.commit(4)
+    assert [(c.rank, c.kind) for c in job.of(m.Recovered)[0].causes] == [(2, "crash")]
+
+
+def test_the_reason_may_be_heard_after_the_break_was_felt() -> None:
+    job = Job().run_to(3)
+    job.tell(m.Failed(job.proc(0), 1, "collective_error", "connection reset"))
+    job.tell(m.Failed(job.proc(3), 1, "desync", "another sequence", suspect=3))
+    job.heal(3)
+    job.commit(4)
+    assert [(c.rank, c.kind) for c in job.of(m.Recovered)[0].causes] == [(3, "desync")]
+
+
+def test_a_rank_that_hangs_after_the_others_have_finished_is_fenced() -> None:
+    job = Job(cold_limit_s=5).run_to(9)
+    for rank in range(3):
+        job.ready(rank, 9, finished=True)
+    assert job.tell(m.Tick(), after_s=4.9) == []
+    job.tell(m.Tick(), after_s=0.2)
+    assert [fence.proc for fence in job.of(m.Fence)] == [job.proc(3)]
+
+
+def test_the_last_words_of_one_that_has_left_change_nothing() -> None:
+    job = Job().run_to(9)
+    for rank in job.ranks:
+        job.ready(rank, 9, finished=True)
+    job.tell(m.Exited(job.proc(0), 0, None))
+    assert job.tell(m.Ready(job.proc(0), 9, "d", True, 1)) == []
+
+
+def test_it_says_when_time_will_matter() -> None:
+    job = Job(stop_grace_s=0.1, form_limit_s=10.0).run_to(3)
+    assert job.coordinator.due() == float("inf")
+    job.tell(m.Stopped(job.proc(0)))
+    assert job.coordinator.due() == pytest.approx(job.now + 0.1)
+    job.tell(m.Continued(job.proc(0)))
+    job.kill(1)
+    for rank in job.ranks:
+        job.ready(rank, None if rank == 1 else 3)
+    assert job.coordinator.due() == pytest.approx(job.now + 10.0)
