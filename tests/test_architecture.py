@@ -20,6 +20,10 @@ PURE = (
     "chaos/invariants",
     "chaos/recoveries.py",
     "chaos/records.py",
+    *(
+        f"chaos/simulation/{name}.py"
+        for name in ("world", "worker", "group", "striking", "checks", "plan", "generate", "coverage")
+    ),
     "chaos/suite/durations.py",
     "chaos/suite/model.py",
     "chaos/suite/resolve.py",

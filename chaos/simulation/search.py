@@ -18,10 +18,13 @@ from chaos.simulation.plan import SimPlan
 from chaos.simulation.run import SOUND, Outcome, run_plan
 from chaos.simulation.world import Machines
 
-CHUNK = 100
+CHUNK = 500
 MODES = ("mixed", "uniform", "pct", "guided")
 CORPUS = 60
 """Plans that a guided chunk keeps, at most."""
+NEWEST = 20
+"""Of these, the ones that it varies."""
+MOST_FAULTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,8 @@ def _plans(options: Options, number: int, size: int) -> Iterator[tuple[SimPlan, 
     known: set[Key] = set()
     for nth in range(size):
         seed = (options.seed * 1_000_003 + number) * 1000 + nth
-        if mode == "guided" and corpus and rng.random() < 0.8:
-            plan = mutate(rng, rng.choice(corpus), seed, options)
+        if mode == "guided" and corpus and rng.random() < 0.6:
+            plan = mutate(rng, rng.choice(corpus[-NEWEST:]), seed, options)
         else:
             schedule = mode if mode in ("uniform", "pct") else None
             plan = make_plan(
@@ -117,16 +120,16 @@ def mutate(rng: random.Random, plan: SimPlan, seed: int, options: Options) -> Si
     draw = rng.random()
     fresh = make_plan(rng, seed, world=plan.world, faults=1, hostile=options.hostile).faults[0]
     name_of = f"f{len(faults) + 1}"
-    if draw < 0.35 and len(faults) < 6:
-        if rng.random() < 0.6 and faults:
+    if draw < 0.6 and len(faults) < MOST_FAULTS:
+        if rng.random() < 0.4 and faults:
             # Close to what is there already: faults during the recovery from another fault.
             when = {"after_fault": rng.choice(faults).id, "after_s": round(rng.uniform(0.0, 0.2), 4)}
             fresh = replace(fresh, when=when)
         faults.append(replace(fresh, id=name_of))
-    elif draw < 0.5 and len(faults) > 1:
+    elif draw < 0.7 and len(faults) > 3:
         gone = faults.pop(rng.randrange(len(faults)))
         faults = [f for f in faults if f.when.get("after_fault") != gone.id]
-    elif draw < 0.8 and faults:
+    elif faults:
         at = rng.randrange(len(faults))
         other = make_fault(rng, faults[at].id, faults[at].name, plan.world, plan.steps, 0)
         faults[at] = replace(faults[at], when=other.when, where=other.where)

@@ -21,9 +21,10 @@ from recovery.core import blame
 from recovery.core import messages as m
 from recovery.core import orders as o
 from recovery.core.config import Config
-from recovery.core.coordinator import Coordinator, Healing, Phase, Slot, Status
+from recovery.core.coordinator import Coordinator, Phase, Slot, Status
 from recovery.core.errors import ProtocolError
 from recovery.core.member import Member, Stage
+from recovery.core.slots import Healing
 
 
 @dataclass(frozen=True)

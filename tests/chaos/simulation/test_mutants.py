@@ -31,5 +31,5 @@ def test_it_is_found_and_shrinks(mutant: Mutant) -> None:
 
 def test_the_sound_protocol_survives_the_same_hunt() -> None:
     for number in range(3):
-        tally = search.chunk(search.Options(seed=1, hostile=True), number)
+        tally = search.chunk(search.Options(seed=1, hostile=True), number, 200)
         assert tally.found is None, tally.found
