@@ -429,7 +429,7 @@ class World:
                 self.push(self.now, worker, handler, arg)
 
 
-_MOVES_DEADLINES = frozenset({m.Stopped, m.Continued, m.Busy, m.Exited, m.Accused})
+_MOVES_DEADLINES = frozenset({m.Stopped, m.Continued, m.Busy, m.Accused})
 _OF_A_GENERATION = frozenset({m.Formed, m.Failed, m.Accused})
 _ACTS: dict[type[Any], Callable[[World, Any], None]] = {
     m.Start: World._start,

@@ -89,19 +89,19 @@ def _out_of_step(members: Sequence[Progress]) -> Verdict | None:
 
 
 def _ended_short(members: Sequence[Progress], now: float) -> Verdict | None:
-    """A rank that has ended its step while others are inside a collective that it never entered.
+    """A rank that has ended its step while others, in the same step, are in a collective it never entered.
 
-    It will not come to that collective, so there is nothing to wait for but the counters: they are read
-    one after the other, and a rank without a core may not yet have seen that its wait is over.
+    It will not come to that collective, so there is nothing to wait for. Who is ahead because it has
+    committed the step is no witness: the rank may only not yet have seen that its wait is over.
     """
-    furthest = max(member.issued for member in members)
-    waiting_since = min(member.issued_at for member in members if member.issued == furthest)
     for member in members:
-        settled_s = now - max(waiting_since, member.changed_at) - member.starved_s
-        if member.sealing and member.issued < furthest and settled_s > SETTLED_S:
+        if not member.sealing:
+            continue
+        inside = [m for m in members if m.issued > member.issued and m.version <= member.version]
+        if inside and now - max(min(m.issued_at for m in inside), member.changed_at) > SETTLED_S:
             detail = (
                 f"rank {member.rank} ended its step after {member.issued} collectives,"
-                f" others wait in their number {furthest}"
+                f" others wait in their number {max(m.issued for m in inside)}"
             )
             return Verdict(member.rank, member.proc, "desync", detail, member.changed_at)
     return None

@@ -49,6 +49,8 @@ class Coordinator:
         self.base_version = 0
         """The version that the newest generation started from."""
         self._genesis = False
+        self._finish_by: float | None = None
+        """When the rest of this generation must have finished, once one member has."""
         self._next_release = 0.0
 
     # ------------------------------------------------------------------ entry points
@@ -146,10 +148,13 @@ class Coordinator:
 
     def _expect_the_others(self, now: float) -> None:
         """Who has finished enters no collective, so the others are not late for one: they get a deadline."""
+        if self._finish_by is not None:
+            return
         limit_s = max(self.config.cold_limit_s, self.config.hang_limit_s(self.step_s, warm=True))
+        self._finish_by = now + limit_s
         for slot in self.slots:
-            if slot.status is Status.RUNNING and slot.deadline == float("inf"):
-                slot.deadline = now + limit_s
+            if slot.status is Status.RUNNING:
+                slot.deadline = self._finish_by
 
     def _when_all_ready(self, now: float) -> list[m.Action]:
         if self._count[Status.READY] < len(self.slots):
@@ -190,7 +195,7 @@ class Coordinator:
         adopting = frozenset(receivers)
         self.generation += 1
         self.phase = Phase.FORMING
-        self._genesis = genesis
+        self._genesis, self._finish_by = genesis, None
         self.base_version = self.version = version
         for slot in self.slots:
             self._set(slot, Status.FORMING)
@@ -226,7 +231,8 @@ class Coordinator:
         if event.generation != self.generation or slot.status is not Status.FORMING:
             return []
         self._set(slot, Status.RUNNING)
-        slot.deadline, slot.holds, self.had_state = float("inf"), True, True
+        slot.deadline = self._finish_by if self._finish_by is not None else float("inf")
+        slot.holds = self.had_state = True
         if self.healing:
             self.healing.transfer_s = max(self.healing.transfer_s, event.transfer_s)
             self.healing.bytes_received += event.bytes_received

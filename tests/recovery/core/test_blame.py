@@ -98,3 +98,9 @@ def test_counters_that_are_just_being_written_prove_nothing() -> None:
     short = late(sealing=True, changed_at=NOW - 0.1)
     quick = [replace(one, issued_at=NOW - 0.1) for one in others()]
     assert judge([*quick, short], CONFIG, 0.05, NOW) is None
+
+
+def test_a_rank_that_has_not_seen_that_its_wait_is_over_is_not_out_of_step() -> None:
+    short = late(sealing=True, changed_at=NOW - 0.9)
+    gone_on = [replace(one, issued_at=NOW - 0.9, version=6) for one in others()]
+    assert judge([*gone_on, short], CONFIG, 0.05, NOW) is None
