@@ -277,8 +277,11 @@ class Supervisor:
     def _progress(
         self, rank: int, proc: int, slot: words.Slot, generation: int, common: int
     ) -> Progress | None:
+        # Before the version: who has committed and gone on to the next step must not look as if it were
+        # further inside the old one.
+        issued = slot.ints[words.ISSUED]
         chain = slot.chain_at(common) if common else 0
-        mine = slot.chain_at(slot.ints[words.ISSUED])
+        mine = slot.chain_at(issued)
         if chain is None or mine is None:
             return None  # it wrote meanwhile, or is far ahead: look again at the next tick
         return Progress(
@@ -287,7 +290,7 @@ class Supervisor:
             generation=generation,
             version=slot.ints[words.VERSION],
             warm=slot.ints[words.COMMITS] > 1,
-            issued=slot.ints[words.ISSUED],
+            issued=issued,
             done=slot.ints[words.DONE],
             issued_at=slot.floats[words.ISSUED_AT],
             changed_at=slot.floats[words.CHANGED_AT],
@@ -301,12 +304,10 @@ class Supervisor:
     def _starved_s(self, proc: int, slot: words.Slot) -> float:
         """How long the process has stood in the run queue since its last sign of life."""
         changed_at = slot.floats[words.CHANGED_AT]
-        if time.monotonic() - changed_at < 0.2:
-            self._starved.pop(proc, None)
-            return 0.0
         waited = run_queue_wait_s(slot.ints[words.PID])
         seen = self._starved.get(proc)
         if seen is None or seen[0] != changed_at:
+            # Seen at the first tick after the sign of life; what it waited before is not forgiven.
             self._starved[proc] = (changed_at, waited)
             return 0.0
         return waited - seen[1]

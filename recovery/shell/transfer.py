@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from recovery.shell.rendezvous import GROUP_TIMEOUT
 from recovery.state import Chunk, StateTree, stripes
 
 BLOCK_BYTES = 8 << 20
@@ -83,9 +84,9 @@ def receive(group: Any, tree: StateTree, plan: Plan, device: torch.device) -> Re
         StateError: the model differs from the holders', or what arrived is not what was sent.
     """
     length = torch.zeros(1, dtype=torch.int64, device=device)
-    group.recv([length], plan.holders[0], _TAG_LENGTH).wait()
+    group.recv([length], plan.holders[0], _TAG_LENGTH).wait(GROUP_TIMEOUT)
     body = torch.empty(int(length.item()), dtype=torch.uint8, device=device)
-    group.recv([body], plan.holders[0], _TAG_MANIFEST).wait()
+    group.recv([body], plan.holders[0], _TAG_MANIFEST).wait(GROUP_TIMEOUT)
     message = json.loads(bytes(body.cpu().numpy()))
     manifest = message["manifest"]
     tree.prepare(manifest)
@@ -105,7 +106,7 @@ def receive(group: Any, tree: StateTree, plan: Plan, device: torch.device) -> Re
             data = torch.empty(sum(_size(chunk) for chunk in block), dtype=torch.uint8, device=device)
             pending.append((group.recv([data], holder, _TAG_BLOCKS + number), block, data))
         for work, block, data in pending:
-            work.wait()
+            work.wait(GROUP_TIMEOUT)
             start = 0
             for chunk in block:
                 tree.write(chunk, data[start : start + _size(chunk)])
@@ -140,5 +141,5 @@ def _size(chunk: Chunk) -> int:
 
 def _wait_all(works: list[Any]) -> None:
     for work in works:
-        work.wait()
+        work.wait(GROUP_TIMEOUT)
     works.clear()
