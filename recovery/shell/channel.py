@@ -52,12 +52,7 @@ class Channel:
             data, fds, _, _ = socket.recv_fds(self.sock, MAX_MESSAGE_BYTES, count)
         else:
             data = self.sock.recv(MAX_MESSAGE_BYTES)
-        if not data:
-            raise EOFError("the other end of the channel is closed")
-        message = json.loads(data)
-        if not isinstance(message, dict):
-            raise ValueError(f"expected an object, got {type(message).__name__}")
-        return message, fds
+        return _decoded(data), fds
 
     def try_receive(self) -> dict[str, Any] | None:
         """A message if one has arrived, else None."""
@@ -67,9 +62,13 @@ class Channel:
             return None
         except ConnectionResetError:
             data = b""  # the other end died with our message unread: gone all the same
-        if not data:
-            raise EOFError("the other end of the channel is closed")
-        message = json.loads(data)
-        if not isinstance(message, dict):
-            raise ValueError(f"expected an object, got {type(message).__name__}")
-        return message
+        return _decoded(data)
+
+
+def _decoded(data: bytes) -> dict[str, Any]:
+    if not data:
+        raise EOFError("the other end of the channel is closed")
+    message = json.loads(data)
+    if not isinstance(message, dict):
+        raise ValueError(f"expected an object, got {type(message).__name__}")
+    return message

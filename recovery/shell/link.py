@@ -22,7 +22,6 @@ class Link:
     proc: int
     rank: int | None
     seed: int
-    exited_cleanly: bool = False
 
     def wait_for_rank(self) -> None:
         """Block until the supervisor gives this process a rank (at once for a first member).

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from recovery.shell.channel import Channel
@@ -25,13 +25,11 @@ class Program:
     is_module: bool = False
     seed: int = 0
     preload: tuple[str, ...] = ()
-    environment: dict[str, str] = field(default_factory=dict)
 
 
 def work(link: Link, program: Program) -> int:
     """Run the script as `__main__`; returns the exit code. Its exception is told to the supervisor."""
     os.environ["RECOVERY_ROLE"] = "worker"
-    os.environ.update(program.environment)
     if link.rank is None:
         os.environ.pop("RANK", None)
     set_link(link)
