@@ -271,7 +271,6 @@ class World:
                 changed_at=member.changed_at,
                 busy_until=member.busy_until,
                 starved_s=0.0,
-                chain=member.chain[-1] if member.chain else 0,
                 common_chain=member.chain[common - 1] if common else 0,
                 sealing=member.sealing,
             )

@@ -34,8 +34,6 @@ class Progress:
     busy_until: float
     starved_s: float
     """How long since `changed_at` it stood in the run queue without a core."""
-    chain: int
-    """Fingerprint of the sequence of its collectives up to `issued`."""
     common_chain: int
     """Its fingerprint at the highest collective that every member has entered."""
     sealing: bool = False

@@ -281,8 +281,7 @@ class Supervisor:
         # further inside the old one.
         issued = slot.ints[words.ISSUED]
         chain = slot.chain_at(common) if common else 0
-        mine = slot.chain_at(issued)
-        if chain is None or mine is None:
+        if chain is None or slot.chain_at(issued) is None:
             return None  # it wrote meanwhile, or is far ahead: look again at the next tick
         return Progress(
             rank=rank,
@@ -296,7 +295,6 @@ class Supervisor:
             changed_at=slot.floats[words.CHANGED_AT],
             busy_until=slot.floats[words.BUSY_UNTIL],
             starved_s=self._starved_s(proc, slot),
-            chain=mine,
             common_chain=chain,
             sealing=bool(slot.ints[words.SEALING]),
         )

@@ -14,7 +14,7 @@ NOW = 100.0
 def member(rank: int, **counters: float) -> Progress:
     base = Progress(
         rank=rank, proc=rank + 1, generation=1, version=5, warm=True, issued=10, done=9,
-        issued_at=NOW - 2, changed_at=NOW - 2, busy_until=0.0, starved_s=0.0, chain=7, common_chain=7,
+        issued_at=NOW - 2, changed_at=NOW - 2, busy_until=0.0, starved_s=0.0, common_chain=7,
     )  # fmt: skip
     return replace(base, **counters)  # type: ignore[arg-type]
 
