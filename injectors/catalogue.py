@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from injectors import collective, numeric, process
+from injectors import collective, data, gpu, host, net, node, numeric, process, storage, store
 from injectors.fault import Fault, FaultError
 
 
@@ -23,7 +23,8 @@ def collect(faults: Iterable[type[Fault]]) -> dict[str, type[Fault]]:
     return found
 
 
-CATALOGUE: dict[str, type[Fault]] = collect([*process.FAULTS, *collective.FAULTS, *numeric.FAULTS])
+_FAMILIES = (process, collective, store, net, gpu, host, storage, data, numeric, node)
+CATALOGUE: dict[str, type[Fault]] = collect(fault for family in _FAMILIES for fault in family.FAULTS)
 
 
 def get(fault_id: str) -> type[Fault]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from injectors import undo as undo_module
 
@@ -111,6 +111,56 @@ class Victim:
         return asdict(self)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One node of the cluster under test, as plain data: all that a fault needs to act on it from outside."""
+
+    index: int
+    name: str
+    kind: str
+    """local | netns | docker."""
+    address: str = ""
+    """Its address on the cluster's network."""
+    interface: str = ""
+    """Its own interface on that network, as it is called inside the node."""
+    pid: int = 0
+    """A process that lives in the node's namespaces as long as the node does; 0 for `local`."""
+    start_ticks: int = 0
+    container: str = ""
+    """Docker's id of it."""
+    network: str = ""
+    """Docker's id of the cluster's network, or the bridge's name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What a fault of nodes and networks acts on: the whole cluster, and which of its nodes are meant."""
+
+    nodes: tuple[Node, ...]
+    aimed: tuple[int, ...]
+    """Indices of the nodes that `where` names."""
+    run: str = ""
+    """The run's marker: what everything that a fault creates is labelled with."""
+    fault: str = ""
+    rank: int | None = None
+    generation: int | None = None
+    step: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism:
+    """One way to bring a fault about. A fault lists its ways best first; the first that works is taken."""
+
+    name: str
+    fidelity: str
+    """What of it is real, and what only looks alike."""
+    probe: Callable[[], str | None]
+    """None where it works; else what is missing, and how to get it. Looks, and changes nothing."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What was seen, and whether it proves the claim.
@@ -133,12 +183,15 @@ class UndoRecord:
     """Pure data, enough to undo a fault when the tool that injected it is gone."""
 
     kind: str
-    pid: int
-    start_ticks: int
+    """`family.what`; `injectors.undo` finds the family's handlers by it."""
+    pid: int = 0
+    start_ticks: int = 0
     fault: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """What the handler needs, JSON only: the value read before, the name and tag of what was created."""
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**{item.name: getattr(self, item.name) for item in fields(self)}, "data": dict(self.data)}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> UndoRecord:
@@ -164,6 +217,12 @@ class Fault:
     inside: ClassVar[bool] = False
     """True: the agent acts inside the victim. False: the engine acts from outside, the agent only waits."""
     has_undo: ClassVar[bool] = False
+    aims_at: ClassVar[Literal["process", "nodes"]] = "process"
+    """What `inject`, `verify` and `undo_record` are handed: a `Victim`, or a `Place` of the cluster."""
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = ()
+    """Best first. Empty: a signal or the agent, which every machine has."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Hardware or kernel options without which it can't be tested: "gpu"."""
     privileges: ClassVar[tuple[str, ...]] = ()
     stands_for: ClassVar[str]
     does_not_certify: ClassVar[str]
@@ -209,15 +268,20 @@ class Fault:
         """The effect in one line: the first line of the docstring."""
         return (cls.__doc__ or "").strip().splitlines()[0]
 
-    def undo_record(self, victim: Victim) -> UndoRecord | None:
-        """What to write to the journal before `inject`; None where there is nothing to undo."""
+    # A fault that aims at nodes takes a `Place` as its victim; each subclass says which of the two.
+    def undo_record(self, victim: Any) -> UndoRecord | None:
+        """What to write to the journal before `inject`; None where there is nothing to undo.
+
+        Raises:
+            FaultError: something foreign is in the way, or no mechanism works here. Nothing was changed.
+        """
         return None
 
-    def inject(self, victim: Victim, channel: Channel | None) -> Evidence:
+    def inject(self, victim: Any, channel: Channel | None) -> Evidence:
         """Break the victim. `channel` is the agent's line; outside faults need none."""
         raise NotImplementedError
 
-    def verify(self, victim: Victim, fired: Evidence | None = None) -> Evidence:
+    def verify(self, victim: Any, fired: Evidence | None = None) -> Evidence:
         """Whether the effect is there. `fired` is what `inject` returned."""
         raise NotImplementedError
 

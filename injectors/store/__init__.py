@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from injectors.fault import Fault
+
+FAULTS: tuple[type[Fault], ...] = ()
