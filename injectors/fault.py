@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from injectors import undo as undo_module
@@ -220,7 +221,7 @@ class Fault:
     aims_at: ClassVar[Literal["process", "nodes"]] = "process"
     """What `inject`, `verify` and `undo_record` are handed: a `Victim`, or a `Place` of the cluster."""
     mechanisms: ClassVar[tuple[Mechanism, ...]] = ()
-    """Best first. Empty: a signal or the agent, which every machine has."""
+    """Best first, never empty in a finished fault: `doctor` says which one this machine would take."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Hardware or kernel options without which it can't be tested: "gpu"."""
     privileges: ClassVar[tuple[str, ...]] = ()
@@ -302,11 +303,24 @@ class Fault:
         return Evidence("nothing to undo", True)
 
 
+def _agent_missing() -> str | None:
+    boot = Path(__file__).parent / "agent" / "boot" / "sitecustomize.py"
+    return None if boot.is_file() else f"{boot} is not there: install torch-chaos anew"
+
+
+AGENT = Mechanism(
+    name="agent in the victim",
+    fidelity="the real call, in the rank's own process; only its cause is ours",
+    probe=_agent_missing,
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class InsideFault(Fault):
     """Base of the faults that the agent carries out inside the victim."""
 
     inside: ClassVar[bool] = True
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = (AGENT,)
 
     def inject(self, victim: Victim, channel: Channel | None) -> Evidence:
         if channel is None:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from dataclasses import dataclass
 from typing import ClassVar
 
 from injectors import signals
-from injectors.fault import Channel, Evidence, Fault, Victim
+from injectors.fault import Channel, Evidence, Fault, Mechanism, Victim
+
+
+def _pidfd_missing() -> str | None:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError as error:
+        return f"pidfd_open: {error.strerror}; it needs Linux 5.3, and a container whose seccomp filter lets it be"
+    return None
+
+
+PIDFD = Mechanism(
+    name="signal by pidfd",
+    fidelity="the kernel delivers the real signal to exactly this process; only its sender is ours",
+    probe=_pidfd_missing,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignalFault(Fault):
     """Base of the faults that send one signal which ends the process."""
 
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = (PIDFD,)
     number: ClassVar[signal.Signals]
 
     def inject(self, victim: Victim, channel: Channel | None) -> Evidence:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from injectors import signals, undo
-from injectors.fault import Channel, Evidence, Fault, UndoRecord, Victim, duration
-from injectors.process.ending import send_signal
+from injectors.fault import Channel, Evidence, Fault, Mechanism, UndoRecord, Victim, duration
+from injectors.process.ending import PIDFD, send_signal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,7 @@ class ProcessStop(Fault):
 
     id: ClassVar[str] = "process.stop"
     has_undo: ClassVar[bool] = True
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = (PIDFD,)
     stands_for: ClassVar[str] = (
         "a node stuck in I/O or swapping, a paused virtual machine, a debugger left attached, a hung driver"
     )
