@@ -107,6 +107,10 @@ class Victim:
     step: int | None = None
     fault: str = ""
     """The plan's id of the fault, for example "f1"."""
+    run: str = ""
+    """The run's marker: what everything that a fault creates is labelled with."""
+    work: str = ""
+    """The job's own folder: no file elsewhere may be changed."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from chaos.runner.events import EventLog
 from injectors import roles, signals
 from injectors.agent_server import Reached, Report
 from injectors.catalogue import CATALOGUE
-from injectors.fault import Channel, Evidence, Fault, UndoRecord, Victim
+from injectors.fault import Channel, Evidence, Fault, FaultError, UndoRecord, Victim
 
 # A fault without a duration is healed this long after it fired, when the scenario states no recovery bound.
 HEAL_S = 10.0
@@ -94,6 +94,8 @@ class Desk:
         sight: what can be seen of the job.
         wake: called when the main loop must look at deadlines again.
         heal_s: how long a fault without a duration lasts.
+        run: the run's marker, which labels what faults create.
+        work: the job's own folder.
     """
 
     scenario: str
@@ -104,6 +106,8 @@ class Desk:
     wake: Callable[[], None]
     heal_s: float = HEAL_S
     by_line: bool = False
+    run: str = ""
+    work: str = ""
     faults: dict[str, Armed] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -150,7 +154,8 @@ class Desk:
             return "skip"
         at = {"phase": reached.phase, "at_event": reached.event, "collective": reached.collective}
         self._inject(armed, victim, reached.channel, at)
-        return "go"
+        # An agent that is told "go" acts: it must not where the fault was refused.
+        return "go" if armed.fired_t is not None else "skip"
 
     def _victim(
         self, armed: Armed, rank: int | None, reached: Reached, live: dict[int, tuple[int, int]]
@@ -255,9 +260,15 @@ class Desk:
             return True
 
     def _inject(self, armed: Armed, victim: Victim, channel: Channel | None, at: dict[str, Any]) -> None:
+        victim = replace(victim, run=self.run, work=self.work)
         armed.victim = victim
         self._say("reached", armed, **at)
-        armed.record = armed.fault.undo_record(victim)
+        try:
+            armed.record = armed.fault.undo_record(victim)
+        except FaultError as error:
+            self._say("failed", armed, detail=f"refused: {error}")
+            armed.stage = Stage.OVER
+            return
         if armed.record is not None:
             self.journal.undo(self._key(armed), armed.record.as_dict())
         # The clock of every recovery starts here, before the act: never after it, which would flatter.

@@ -94,7 +94,16 @@ class Attempt:
         sight = Sight(self._live, self._first_commit_t, self._server.send_undo)
         heal_s = self.scenario.bounds.get("recover_s") or HEAL_S
         self._desk = Desk(
-            self.name, self.faults, self._log, context.journal, sight, self._wake, heal_s, by_line=by_line
+            self.name,
+            self.faults,
+            self._log,
+            context.journal,
+            sight,
+            self._wake,
+            heal_s,
+            by_line=by_line,
+            run=context.run,
+            work=str(work),
         )
         self._desk.arm()
         self.target.prepare()
@@ -154,6 +163,7 @@ class Attempt:
             "protocol": boot.PROTOCOL,
             "run": self.context.run,
             "socket": str(socket),
+            "work": self._desk.work,
             "events": str(self._log.path),
             "observe": agent,
             "digest": bool(target.get("digest", True)) and agent,
