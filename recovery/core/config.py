@@ -33,6 +33,27 @@ class Config:
     rerelease_s: float = 0.01
     """A survivor that has not come out of the old generation is released again this often."""
 
+    nodes: int = 1
+    """Nodes of the job. All that follows is about jobs of several nodes."""
+    min_nodes: int = 1
+    """No generation is opened with fewer nodes. More than half of them, so that a minority never goes on."""
+    max_per_node: int | None = None
+    """Ranks that one node may hold when others are lost; None: as many as there are."""
+    lease_s: float = 2.0
+    """A node that has not been granted a beat for this long has ended all its processes."""
+    beat_s: float = 0.2
+    """How often a node asks."""
+    lease_margin_s: float = 0.3
+    """A node ends its processes this long before its lease is over: killing takes time."""
+    clock_drift: float = 0.01
+    """How much faster a node's clock may run than the coordinator's, as a share."""
+    probe_limit_s: float = 1.0
+    """A node that has not answered a probe by then is left to its lease."""
+    reprobe_s: float = 1.0
+    """A node that some other node can't reach is tried again this often."""
+    node_wait_s: float = 300.0
+    """How long the job waits for nodes that it can't do without."""
+
     def hang_limit_s(self, step_s: float | None, warm: bool) -> float:
         """How late a rank may be before it is accused."""
         if not warm or step_s is None:

@@ -57,7 +57,7 @@ class Coordinator:
 
     def begin(self, now: float) -> list[m.Action]:
         """Ask for the first processes."""
-        return [self._start(slot, now) for slot in self.slots]
+        return [action for slot in self.slots for action in self._start(slot, now)]
 
     def handle(self, event: m.Event, now: float) -> list[m.Action]:
         """Take one event; return what must be done, in order.
@@ -291,8 +291,7 @@ class Coordinator:
         if not self._count[Status.DYING] and self.healing:
             self.healing.fenced = now
             actions.append(m.Note("recovery.fence", None, self.generation))
-        actions.append(self._replace(slot, now))
-        return actions
+        return [*actions, *self._replace(slot, now)]
 
     def _fence(self, slot: Slot, cause: m.Cause, since: float | None, now: float) -> list[m.Action]:
         self._set(slot, Status.DYING)
@@ -345,22 +344,25 @@ class Coordinator:
             m.Release(slot.proc, self.generation) for slot in self.slots if slot.status is Status.RETURNING
         ]
 
-    def _replace(self, slot: Slot, now: float) -> m.Action:
+    def _replace(self, slot: Slot, now: float) -> list[m.Action]:
         spare = next((proc for proc, stopped in self.spares.items() if not stopped), None)
         if spare is None:
             return self._start(slot, now)
+        return self._promote(slot, spare, now)
+
+    def _promote(self, slot: Slot, spare: int, now: float) -> list[m.Action]:
         del self.spares[spare]
         self._assign(slot, spare)
         self._set(slot, Status.STARTING)
         slot.deadline = now + self.config.start_limit_s
-        return m.Promote(spare, slot.rank)
+        return [m.Promote(spare, slot.rank)]
 
-    def _start(self, slot: Slot, now: float) -> m.Action:
+    def _start(self, slot: Slot, now: float, node: int = 0) -> list[m.Action]:
         self._procs += 1
         self._assign(slot, self._procs)
         self._set(slot, Status.STARTING)
         slot.deadline = now + self.config.start_limit_s
-        return m.Start(self._procs, slot.rank)
+        return [m.Start(self._procs, slot.rank, node)]
 
     # ------------------------------------------------------------------ time
 

@@ -124,6 +124,45 @@ class Tick:
     """Time has passed; deadlines may be due."""
 
 
+@dataclass(frozen=True, slots=True)
+class NodeJoined:
+    """A node's supervisor has introduced itself. Nothing of its former sessions runs any more.
+
+    `session` is the coordinator's own number for this stay, never reused.
+    """
+
+    node: int
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBeat:
+    """The node asks to keep its lease."""
+
+    node: int
+    session: int
+    number: int
+    """The node's own count: its lease runs from the moment at which it sent this beat."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLeft:
+    """The node says that it has ended all its processes, and will not act in this session again."""
+
+    node: int
+    session: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What a node found when it was asked to reach the others."""
+
+    node: int
+    probe: int
+    peers: frozenset[int]
+
+
 Event = (
     Started
     | Ready
@@ -138,16 +177,18 @@ Event = (
     | Pace
     | Tick
 )
+NodeEvent = NodeJoined | NodeBeat | NodeLeft | Reached
 
 # ---------------------------------------------------------------- actions: carried out by the shell
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Create a process; with a rank it is a member, without one a spare."""
+    """Create a process on a node; with a rank it is a member, without one a spare."""
 
     proc: int
     rank: int | None
+    node: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +260,34 @@ class Cause:
     kind: str
     detail: str
     proc: int | None = None
+    node: int | None = None
+    """The node that was lost, where all its ranks were lost with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The node may go on: its lease runs from when it sent the beat of this number."""
+
+    node: int
+    session: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Ask these nodes which of each other they reach. An older probe's answer no longer counts."""
+
+    number: int
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanged:
+    """For the record: a node's standing has changed (`joined`, `returned`, `lost`, `evicted`)."""
+
+    node: int
+    standing: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,4 +314,6 @@ class Recovered:
     bytes_received: int
 
 
-Action = Start | Promote | Fence | Release | Open | Leave | End | Note | Recovered
+Action = (
+    Start | Promote | Fence | Release | Open | Leave | End | Note | Recovered | Grant | Probe | NodeChanged
+)

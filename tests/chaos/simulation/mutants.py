@@ -120,7 +120,7 @@ class RankIsGivenAwayBeforeTheFence(Coordinator):
         if self.phase is not Phase.ENDED:
             self._set(slot, Status.VACANT)
             slot.holds, slot.version = False, None
-            actions.append(self._replace(slot, now))
+            actions += self._replace(slot, now)
         return actions
 
 
@@ -193,7 +193,7 @@ class SpareDisplacesAHolder(Coordinator):
         actions = super()._interrupt(cause, since, now)
         late = next((slot for slot in self.slots if slot.status is Status.RETURNING), None)
         if late is not None and self.spares and self.phase is Phase.GATHERING:
-            actions.append(self._replace(late, now))
+            actions += self._replace(late, now)
         return actions
 
 

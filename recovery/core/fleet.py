@@ -1,0 +1,302 @@
+"""The coordinator of a job on several nodes: leases, reachability, and where a rank is placed.
+
+Rules it adds
+- What a node's lease covers is taken for dead only when the lease is surely over, by the slowest clock
+  allowed, or when the node itself says that it has ended everything. A rank moves only then.
+- A generation opens only over nodes that all reach each other, found by asking them after every break. Who
+  can't be reached by the others gets no rank until it can.
+- No generation opens, and no process is started, with fewer nodes than `min_nodes`.
+- A node lost is one loss, however many ranks it held.
+
+Node 0 is the coordinator's own: it has no lease, the two die together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from recovery.core import messages as m
+from recovery.core.config import Config
+from recovery.core.coordinator import Coordinator
+from recovery.core.nodes import Node, Standing, broken_links, place, to_keep
+from recovery.core.slots import Phase, Slot, Status
+
+KILLED = 9
+
+
+class FleetCoordinator(Coordinator):
+    """`Coordinator` for `config.nodes` nodes. Starts once every node has joined."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.nodes = [Node(index) for index in range(config.nodes)]
+        self.node_of: dict[int, int] = {}
+        """proc -> the node that it was started on, for every process that may still act."""
+        self.probe = 0
+        self.started = False
+        self._asked: set[int] | None = None
+        """Whom the newest probe was sent to; None once it has been concluded."""
+        self._reached: dict[int, frozenset[int]] = {}
+        self._probe_by = float("inf")
+        self._reprobe_at = float("inf")
+        self._short_by = float("inf")
+        """When the job gives up waiting for nodes."""
+
+    # ------------------------------------------------------------------ entry points
+
+    def begin(self, now: float) -> list[m.Action]:
+        """Wait for the nodes; ranks are started when all of them are there and reach each other."""
+        self._short_by = now + self.config.node_wait_s
+        return []
+
+    def handle(self, event: m.Event | m.NodeEvent, now: float) -> list[m.Action]:
+        if self.phase is Phase.ENDED:
+            return []
+        match event:
+            case m.NodeJoined():
+                return self._joined(event, now)
+            case m.NodeBeat():
+                return self._beat(event, now)
+            case m.NodeLeft(node=index, session=session, reason=reason):
+                return self._lost(self.nodes[index], reason, now) if self._current(index, session) else []
+            case m.Reached():
+                return self._heard_of_probe(event, now)
+        return super().handle(event, now)
+
+    def due(self) -> float:
+        when = min(super().due(), self._probe_by, self._reprobe_at, self._short_by)
+        return min([when, *(node.dead_by for node in self.nodes)]) if self.phase is not Phase.ENDED else when
+
+    # ------------------------------------------------------------------ nodes come and go
+
+    def _current(self, index: int, session: int) -> bool:
+        node = self.nodes[index]
+        return node.standing is not Standing.ABSENT and node.session == session
+
+    def _joined(self, event: m.NodeJoined, now: float) -> list[m.Action]:
+        node = self.nodes[event.node]
+        if event.session <= node.session:
+            return []  # told before
+        actions: list[m.Action] = []
+        if node.standing is not Standing.ABSENT:
+            actions = self._lost(node, "it has begun anew", now)
+            if self.phase is Phase.ENDED:
+                return actions
+        node.standing, node.session, node.heard = Standing.TRIAL, event.session, now
+        node.dead_by = self._lease_end(node, now)
+        if not self.started and any(n.standing is Standing.ABSENT for n in self.nodes):
+            return actions
+        return [*actions, *self._ask(now)]
+
+    def _lease_end(self, node: Node, now: float) -> float:
+        if node.index == 0:
+            return float("inf")
+        return now + self.config.lease_s * (1 + self.config.clock_drift)
+
+    def _beat(self, event: m.NodeBeat, now: float) -> list[m.Action]:
+        if not self._current(event.node, event.session):
+            return []
+        node = self.nodes[event.node]
+        node.heard, node.dead_by = now, self._lease_end(node, now)
+        return [m.Grant(event.node, event.session, event.number)]
+
+    def _lost(self, node: Node, reason: str, now: float) -> list[m.Action]:
+        """Nothing of the node acts any more: its ranks are free."""
+        node.standing, node.dead_by = Standing.ABSENT, float("inf")
+        actions: list[m.Action] = [m.NodeChanged(node.index, "lost", reason)]
+        for proc in [proc for proc, where in self.node_of.items() if where == node.index]:
+            self.spares.pop(proc, None)
+            self.dying_spares.discard(proc)
+        hit = [slot for slot in self.slots if self._is_on(slot, node.index)]
+        alive = [slot for slot in hit if slot.status is not Status.DYING]
+        if alive and self.phase is not Phase.LEAVING:
+            for slot in alive:
+                self._set(slot, Status.DYING)
+                slot.deadline, slot.stopped_at = float("inf"), None
+            ranks = ", ".join(str(slot.rank) for slot in alive)
+            cause = m.Cause(None, "node_lost", f"node {node.index}: {reason}; ranks {ranks}", node=node.index)
+            actions += self._interrupt(cause, node.heard, now)
+        for slot in hit:
+            if self.phase is Phase.ENDED:
+                break
+            actions += self._exited(slot, m.Exited(slot.proc, None, KILLED), now)
+        self.node_of = {proc: where for proc, where in self.node_of.items() if where != node.index}
+        return actions
+
+    def _is_on(self, slot: Slot, index: int) -> bool:
+        owned = slot.status not in (Status.VACANT, Status.LEFT)
+        return owned and self.node_of.get(slot.proc) == index
+
+    def _evict(self, node: Node, links: set[tuple[int, int]]) -> list[m.Action]:
+        """Others can't reach it, so it can be in no generation with them. It keeps its session."""
+        node.standing = Standing.TRIAL
+        peers = sorted({other for link in links if node.index in link for other in link} - {node.index})
+        reason = f"node {node.index} and {', '.join(f'node {peer}' for peer in peers)} can't reach each other"
+        actions: list[m.Action] = [m.NodeChanged(node.index, "evicted", reason)]
+        for slot in self.slots:
+            if self._is_on(slot, node.index) and slot.status is not Status.DYING:
+                self._set(slot, Status.DYING)
+                slot.deadline, slot.stopped_at = float("inf"), None
+                actions.append(m.Fence(slot.proc, f"unreachable: {reason}"))
+        for proc in [proc for proc in self.spares if self.node_of.get(proc) == node.index]:
+            del self.spares[proc]
+            self.dying_spares.add(proc)
+            actions.append(m.Fence(proc, f"unreachable: {reason}"))
+        return actions
+
+    # ------------------------------------------------------------------ who reaches whom
+
+    def _ask(self, now: float) -> list[m.Action]:
+        """Ask everyone who has a session. Until that is concluded, nothing is opened."""
+        self.probe += 1
+        self._asked = {node.index for node in self.nodes if node.standing is not Standing.ABSENT}
+        self._reached = {}
+        self._probe_by, self._reprobe_at = now + self.config.probe_limit_s, float("inf")
+        return [m.Probe(self.probe, tuple(sorted(self._asked)))]
+
+    def _heard_of_probe(self, event: m.Reached, now: float) -> list[m.Action]:
+        if event.probe != self.probe or self._asked is None or event.node not in self._asked:
+            return []
+        self._reached[event.node] = event.peers
+        return self._conclude(now) if self._reached.keys() >= self._asked else []
+
+    def _conclude(self, now: float) -> list[m.Action]:
+        self._asked, self._probe_by = None, float("inf")
+        links = broken_links(self._reached)
+        standing = {node.index: node.standing for node in self.nodes}
+        present = {index for index, s in standing.items() if s is Standing.PRESENT}
+        trial = {index for index in self._reached if standing[index] is Standing.TRIAL}
+        # While a generation runs, its own traffic says more than a probe: nobody is put out of it.
+        judged = links if self.phase is Phase.GATHERING else {link for link in links if set(link) & trial}
+        kept = to_keep(present, trial, judged)
+        actions: list[m.Action] = []
+        gone = [node for node in self.nodes if node.index in present - kept]
+        if gone:
+            why = "; ".join(f"{one} and {other}" for one, other in sorted(links))
+            cause = m.Cause(
+                None, "unreachable", f"nodes that can't reach each other: {why}", node=gone[0].index
+            )
+            actions += self._interrupt(cause, None, now)
+            if self.phase is Phase.ENDED:
+                return actions
+        for node in gone:
+            actions += self._evict(node, links)
+        for index in sorted(kept - present):
+            node = self.nodes[index]
+            node.standing = Standing.PRESENT
+            actions.append(m.NodeChanged(index, "returned" if node.was_present else "joined", ""))
+            node.was_present = True
+        if any(node.standing is Standing.TRIAL for node in self.nodes):
+            self._reprobe_at = now + self.config.reprobe_s
+        if not self.started:
+            return [*actions, *self._start_all(now)]
+        actions += self._place_vacant(now)
+        if self.phase is Phase.RUNNING and self.healing is None:
+            actions += self._refill_spares()
+        return [*actions, *self._when_all_ready(now)]
+
+    def _interrupt(self, cause: m.Cause, since: float | None, now: float) -> list[m.Action]:
+        before = self.phase
+        actions = super()._interrupt(cause, since, now)
+        broken = before in (Phase.FORMING, Phase.RUNNING) and self.phase is Phase.GATHERING
+        return [*actions, *self._ask(now)] if broken else actions
+
+    def _open(self, now: float) -> list[m.Action]:
+        if self._asked is not None or self._too_few():
+            return []
+        return super()._open(now)
+
+    # ------------------------------------------------------------------ where ranks live
+
+    @property
+    def _present(self) -> list[int]:
+        return [node.index for node in self.nodes if node.standing is Standing.PRESENT]
+
+    def _too_few(self) -> bool:
+        return len(self._present) < self.config.min_nodes
+
+    def _start_all(self, now: float) -> list[m.Action]:
+        if len(self._present) < self.config.nodes:
+            return []
+        self.started, self._short_by = True, float("inf")
+        per_node = -(-self.config.world_size // self.config.nodes)
+        return [action for slot in self.slots for action in self._start(slot, now, slot.rank // per_node)]
+
+    def _start(self, slot: Slot, now: float, node: int = 0) -> list[m.Action]:
+        actions = super()._start(slot, now, node)
+        self.node_of[slot.proc] = node
+        return actions
+
+    def _replace(self, slot: Slot, now: float) -> list[m.Action]:
+        """A process on the node where the rank was, else where there is a spare, else where there is room."""
+        home = self.node_of.pop(slot.proc, None)
+        self._by_proc.pop(slot.proc, None)
+        slot.proc = -1
+        load = dict.fromkeys(self._present, 0)
+        load.update(
+            (node, count)
+            for node, count in Counter(self.node_of.get(other.proc) for other in self.slots).items()
+            if node in load
+        )
+        spares = {
+            node: proc
+            for proc, stopped in reversed(self.spares.items())
+            if not stopped and (node := self.node_of.get(proc)) is not None
+        }
+        where = None if self._too_few() else place(home, load, spares.keys() & load, self.config.max_per_node)
+        if where is None:
+            self._short_by = min(self._short_by, now + self.config.node_wait_s)
+            return []
+        node, has_spare = where
+        return self._promote(slot, spares[node], now) if has_spare else self._start(slot, now, node)
+
+    def _place_vacant(self, now: float) -> list[m.Action]:
+        vacant = [slot for slot in self.slots if slot.status is Status.VACANT]
+        actions = [action for slot in vacant for action in self._replace(slot, now)]
+        if not self._too_few() and not self._count[Status.VACANT]:
+            self._short_by = float("inf")
+        elif self.phase is Phase.GATHERING:
+            self._short_by = min(self._short_by, now + self.config.node_wait_s)
+        return actions
+
+    def _refill_spares(self) -> list[m.Action]:
+        """`config.spares` waiting processes on each node."""
+        if self.spare_failures > self.config.max_same_failure:
+            return []
+        actions: list[m.Action] = []
+        waiting = Counter(self.node_of[proc] for proc in self.spares)
+        for node in self._present:
+            for _ in range(self.config.spares - waiting[node]):
+                self._procs += 1
+                self.spares[self._procs] = False
+                self.node_of[self._procs] = node
+                actions.append(m.Start(self._procs, None, node))
+        return actions
+
+    def _spare_exited(self, proc: int) -> list[m.Action]:
+        self.node_of.pop(proc, None)
+        return super()._spare_exited(proc)
+
+    # ------------------------------------------------------------------ time
+
+    def _tick(self, now: float) -> list[m.Action]:
+        actions: list[m.Action] = []
+        for node in self.nodes:
+            if self.phase is not Phase.ENDED and now >= node.dead_by:
+                silent = f"not heard from for {now - node.heard:.1f} s, its lease is over"
+                actions += self._lost(node, silent, now)
+        if self.phase is not Phase.ENDED and now >= self._probe_by:
+            actions += self._conclude(now)
+        if self.phase is not Phase.ENDED and now >= self._reprobe_at:
+            actions += self._ask(now)
+        if self.phase is not Phase.ENDED and now >= self._short_by:
+            actions += self._end(1, "too few nodes", self._shortage())
+        return actions if self.phase is Phase.ENDED else [*actions, *super()._tick(now)]
+
+    def _shortage(self) -> str:
+        absent = [str(n.index) for n in self.nodes if n.standing is Standing.ABSENT]
+        trial = [str(n.index) for n in self.nodes if n.standing is Standing.TRIAL]
+        said = [f"{len(self._present)} of {self.config.nodes} nodes after {self.config.node_wait_s:g} s"]
+        said += [f"not there: {', '.join(absent)}"] if absent else []
+        said += [f"not reached by the others: {', '.join(trial)}"] if trial else []
+        return "; ".join([*said, f"needed: {self.config.min_nodes}"])
