@@ -135,6 +135,11 @@ class Node:
     """Docker's id of it."""
     network: str = ""
     """Docker's id of the cluster's network, or the bridge's name."""
+    launcher: int = 0
+    """The node's supervisor or command, 0 while nothing has been started on it."""
+    launcher_ticks: int = 0
+    daemon: str = ""
+    """The address of the docker daemon."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +319,7 @@ def _agent_missing() -> str | None:
 
 AGENT = Mechanism(
     name="agent in the victim",
-    fidelity="the real call, in the rank's own process; only its cause is ours",
+    fidelity="the real effect, in the rank's own process",
     probe=_agent_missing,
 )
 

@@ -73,12 +73,18 @@ def _has_digits() -> bool:
     return importlib.util.find_spec("sklearn") is not None
 
 
+def _has_fidelity() -> bool:
+    """The linter of `ai-cluster-chaos-fidelity`; its modules are in a package called `catalog`."""
+    return importlib.util.find_spec("catalog") is not None
+
+
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "userns": functools.cache(_has_userns),
     "pidfd_getfd": functools.cache(_has_pidfd_getfd),
     "torchrun": functools.cache(_has_torchrun),
     "digits": functools.cache(_has_digits),
     "gpu": functools.cache(_has_gpu),
+    "fidelity": functools.cache(_has_fidelity),
 }
 
 

@@ -39,6 +39,7 @@ DirOption = Annotated[
     Path | None, typer.Option("--report-dir", metavar="DIR", help="default: reports/<suite>-<time>/")
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="rich, plain lines, or the report as JSON")]
+JsonOption = Annotated[bool, typer.Option("--json", help="everything that is known, as JSON")]
 JunitOption = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="JUnit XML besides")]
 
 
@@ -111,21 +112,23 @@ def list_(
     what: Annotated[
         Literal["faults", "invariants", "suites"], typer.Argument(help="what to list")
     ] = "faults",
+    json: JsonOption = False,
 ) -> None:
     """List the faults, the invariants or the shipped suites."""
     from chaos.cli import catalogue
 
-    catalogue.show_list(what)
+    catalogue.show_list(what, json)
 
 
 @app.command()
 def describe(
     name: Annotated[str, typer.Argument(metavar="NAME", help="a fault, an invariant or a suite")],
+    json: JsonOption = False,
 ) -> None:
-    """Say what a fault stands for, what it does not certify and which parameters it takes."""
+    """Say what a fault stands for, what it does not certify, by which means and where it is exercised."""
     from chaos.cli import catalogue
 
-    catalogue.describe(name)
+    catalogue.describe(name, json)
 
 
 @app.command()
@@ -139,11 +142,29 @@ def schema(
 
 
 @app.command()
-def doctor() -> None:
-    """Say what this machine can do, and which way is taken where it cannot."""
+def doctor(json: JsonOption = False) -> None:
+    """Say what this machine can do, which mechanism each fault would take, and what is missing."""
     from chaos.cli import doctor as verbs
 
-    raise typer.Exit(verbs.doctor())
+    raise typer.Exit(verbs.doctor(json))
+
+
+@app.command()
+def export(
+    what: Annotated[Literal["fidelity", "docs"], typer.Argument(help="what to write")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="default: reports/fidelity, or docs in a checkout"),
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="NAME", help="fidelity: who answers for it; default: you")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="docs: write nothing, fail if one is stale")] = False,
+) -> None:
+    """Write the shipped scenarios as ai-cluster-chaos-fidelity specs, or the generated pages of docs/."""
+    from chaos.cli import export as verbs
+
+    raise typer.Exit(verbs.fidelity(out, owner) if what == "fidelity" else verbs.docs(out, check))
 
 
 @app.command()

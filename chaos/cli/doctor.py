@@ -1,171 +1,133 @@
-"""`doctor`: what this machine can do, each thing tried and not guessed."""
+"""`doctor`: what this machine can do, and which way each fault would go here. Tried, not guessed."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-import platform
-import socket
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+import json
+import textwrap
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from chaos.clusters import contain
+from chaos.cli.machine import PROBES, Finding
 from chaos.errors import Exit
-from chaos.runner import facts, preflight
+from injectors.catalogue import CATALOGUE
+from injectors.fault import Fault
+
+WIDTH = 110
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One probe. `needed`: nothing can run without it."""
+class Rung:
+    """One mechanism of a fault, tried here. `missing`: None where it works."""
 
     name: str
-    works: bool
-    detail: str
-    needed: bool = False
+    fidelity: str
+    missing: str | None
 
 
-def doctor() -> int:
+@dataclass(frozen=True)
+class Ladder:
+    """The mechanisms of one fault, best first."""
+
+    fault: str
+    rungs: tuple[Rung, ...]
+
+    @property
+    def taken(self) -> Rung | None:
+        """The one that would be used here; None where none works."""
+        return next((rung for rung in self.rungs if rung.missing is None), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON only."""
+        taken = self.taken
+        return {
+            "id": self.fault,
+            "mechanism": None if taken is None else taken.name,
+            "fidelity": None if taken is None else taken.fidelity,
+            "ladder": [asdict(rung) for rung in self.rungs],
+        }
+
+
+class Tried:
+    """Runs each probe once, however many faults share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[Callable[[], str | None], str | None] = {}
+
+    def __call__(self, probe: Callable[[], str | None]) -> str | None:
+        """What is missing; None where it works. A probe that breaks has not shown that anything works."""
+        if probe not in self._known:
+            try:
+                self._known[probe] = probe()
+            except Exception as error:
+                self._known[probe] = f"its probe failed: {error!r}"
+        return self._known[probe]
+
+
+def ladders(catalogue: Mapping[str, type[Fault]] = CATALOGUE) -> list[Ladder]:
+    """Every mechanism of every fault, tried here. Changes nothing."""
+    tried = Tried()
+    return [
+        Ladder(name, tuple(Rung(way.name, way.fidelity, tried(way.probe)) for way in fault.mechanisms))
+        for name, fault in catalogue.items()
+    ]
+
+
+def doctor(as_json: bool = False) -> int:
     """Print every probe; returns 0, or 4 if something is missing that every run needs."""
-    findings = [probe() for probe in PROBES]
-    width = max(len(finding.name) for finding in findings)
-    for finding in findings:
-        mark = "ok  " if finding.works else "MISS" if finding.needed else "-   "
-        print(f"{mark} {finding.name.ljust(width)}  {finding.detail}")
+    # The probes of the machine wait for other processes most of the time, one of them for torch's import.
+    with ThreadPoolExecutor(len(PROBES)) as pool:
+        findings = list(pool.map(lambda probe: probe(), PROBES))
+    faults = ladders()
     missing = [finding.name for finding in findings if finding.needed and not finding.works]
-    if missing:
-        print(f"\nno run is possible without: {', '.join(missing)}")
+    if as_json:
+        shown = {
+            "machine": [asdict(finding) for finding in findings],
+            "faults": [ladder.as_dict() for ladder in faults],
+            "can_run": not missing,
+        }
+        print(json.dumps(shown, indent=2))
+    else:
+        print("\n".join([*_machine_lines(findings), "", *_fault_lines(faults)]))
+        if missing:
+            print(f"\nno run is possible without: {', '.join(missing)}")
     return int(Exit.REFUSED if missing else Exit.PASSED)
 
 
-def _system() -> Finding:
-    fine = platform.system() == "Linux" and sys.version_info >= (3, 11)
-    detail = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
-    return Finding("system", fine, f"{detail}, {len(os.sched_getaffinity(0))} CPUs", needed=True)
+def _machine_lines(findings: list[Finding]) -> list[str]:
+    width = max(len(finding.name) for finding in findings)
+    return [f"{finding.mark} {finding.name.ljust(width)}  {finding.detail}" for finding in findings]
 
 
-def _torch() -> Finding:
-    version = facts.torch_version()
-    return Finding("torch", bool(version), version or "not installed: pip install torch", needed=True)
+def _fault_lines(faults: list[Ladder]) -> list[str]:
+    """One line for each fault; below it what stands in the way of a better mechanism.
+
+    A reason that several faults share is said once, at the first.
+    """
+    lines = ["faults: the mechanism that would be taken here, and its fidelity"]
+    width = max(len(ladder.fault) for ladder in faults)
+    shown: set[str] = set()
+    for ladder in faults:
+        taken = ladder.taken
+        mark = "ok  " if taken else "-   "
+        text = f"{taken.name}: {taken.fidelity}" if taken else "no mechanism works here"
+        lines += _wrapped(f"{mark} {ladder.fault.ljust(width)}  {text}", width + 7)
+        for rung in ladder.rungs:
+            if rung is taken:
+                break
+            reason = "see above" if str(rung.missing) in shown else str(rung.missing)
+            shown.add(str(rung.missing))
+            lines += _wrapped(f"{' ' * (width + 7)}not by {rung.name}: {reason}", width + 9)
+    return lines
 
 
-def _gloo() -> Finding:
-    # In a process of its own: torch must not be loaded into this one.
-    code = "import torch.distributed as d; print(d.is_gloo_available())"
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("gloo", False, str(error), needed=True)
-    works = done.stdout.strip() == "True"
-    return Finding(
-        "gloo", works, "available" if works else _last(done.stderr) or "torch has no gloo", needed=True
+def _wrapped(text: str, indent: int) -> list[str]:
+    # A mend may hold a command line: it is not broken at its hyphens.
+    return textwrap.wrap(
+        text,
+        max(WIDTH, indent + 50),
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        break_long_words=False,
     )
-
-
-def _namespaces() -> Finding:
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import contain; contain.enter_namespaces()"
-    folder = str(Path(contain.__file__).parent)
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, folder],
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
-    if done.returncode == 0:
-        return Finding("namespaces", True, "command targets run in a user and PID namespace of their own")
-    return Finding(
-        "namespaces", False, f"{_last(done.stderr)}; command targets are found by their marker instead"
-    )
-
-
-def _pidfd() -> Finding:
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-    except OSError as error:
-        return Finding("pidfd", False, f"{error.strerror}: Linux 5.3 or newer is needed", needed=True)
-    return Finding("pidfd", True, "signals cannot hit a reused pid", needed=True)
-
-
-def _pidfd_getfd() -> Finding:
-    """Take a socket of a child, as the runtime does to release survivors."""
-    ours, theirs = socket.socketpair()
-    child = subprocess.Popen(["sleep", "5"], pass_fds=(theirs.fileno(),))
-    fd = os.pidfd_open(child.pid)
-    libc = ctypes.CDLL(None, use_errno=True)
-    try:
-        got = libc.syscall(438, fd, theirs.fileno(), 0)
-        reason = os.strerror(ctypes.get_errno())
-        if got >= 0:
-            os.close(got)
-    finally:
-        child.kill()
-        child.wait()
-        os.close(fd)
-        ours.close()
-        theirs.close()
-    if got >= 0:
-        return Finding("pidfd_getfd", True, "survivors are released from outside")
-    return Finding("pidfd_getfd", False, f"{reason}; survivors are released by a thread inside them")
-
-
-def _shm() -> Finding:
-    try:
-        preflight.check_shm()
-    except Exception as error:
-        return Finding("/dev/shm", False, str(error).replace("\n", " "), needed=True)
-    stat = os.statvfs("/dev/shm")
-    return Finding("/dev/shm", True, f"{stat.f_bavail * stat.f_frsize >> 20} MiB free", needed=True)
-
-
-def _cgroup() -> Finding:
-    second = Path("/sys/fs/cgroup/cgroup.controllers").is_file()
-    root = Path("/sys/fs/cgroup")
-    if not root.is_dir():
-        return Finding("cgroup", False, "not mounted; limits on CPU and memory cannot be set")
-    writable = os.access(root, os.W_OK)
-    version = "v2" if second else "v1"
-    return Finding("cgroup", writable, f"{version}, {'writable' if writable else 'read-only for this user'}")
-
-
-def _subreaper() -> Finding:
-    libc = ctypes.CDLL(None, use_errno=True)
-    value = ctypes.c_int()
-    works = libc.prctl(37, ctypes.byref(value), 0, 0, 0) == 0
-    return Finding(
-        "subreaper", works, "exit status of adopted workers is visible" if works else "prctl refused"
-    )
-
-
-def _gpu() -> Finding:
-    if not Path("/dev/nvidiactl").exists():
-        return Finding("gpu", False, "none; jobs run on the CPU with gloo")
-    try:
-        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("gpu", False, f"/dev/nvidiactl is there, nvidia-smi is not: {error}")
-    lines = done.stdout.splitlines()
-    return Finding("gpu", done.returncode == 0, "; ".join(lines) or _last(done.stderr))
-
-
-def _last(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
-
-
-PROBES: tuple[Callable[[], Finding], ...] = (
-    _system,
-    _torch,
-    _gloo,
-    _pidfd,
-    _shm,
-    _namespaces,
-    _pidfd_getfd,
-    _subreaper,
-    _cgroup,
-    _gpu,
-)

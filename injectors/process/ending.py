@@ -15,13 +15,13 @@ def _pidfd_missing() -> str | None:
     try:
         os.close(os.pidfd_open(os.getpid()))
     except OSError as error:
-        return f"pidfd_open: {error.strerror}; it needs Linux 5.3, and a container whose seccomp filter lets it be"
+        return f"pidfd_open: {error.strerror}; it needs Linux 5.3, and a container that allows it"
     return None
 
 
 PIDFD = Mechanism(
     name="signal by pidfd",
-    fidelity="the kernel delivers the real signal to exactly this process; only its sender is ours",
+    fidelity="the real signal, from the kernel, to exactly this process",
     probe=_pidfd_missing,
 )
 
