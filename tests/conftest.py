@@ -78,11 +78,19 @@ def _has_fidelity() -> bool:
     return importlib.util.find_spec("catalog") is not None
 
 
+def _has_cgroup() -> bool:
+    """Groups of our own may be made, with processor and memory limits."""
+    from injectors.host import cgroup
+
+    return cgroup.probe("cpu") is None and cgroup.probe("memory") is None
+
+
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "userns": functools.cache(_has_userns),
     "pidfd_getfd": functools.cache(_has_pidfd_getfd),
     "torchrun": functools.cache(_has_torchrun),
     "digits": functools.cache(_has_digits),
+    "cgroup": functools.cache(_has_cgroup),
     "gpu": functools.cache(_has_gpu),
     "fidelity": functools.cache(_has_fidelity),
 }

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import act_numeric
+from . import act_clock, act_gpu, act_memory, act_numeric
 
 if TYPE_CHECKING:
     from .core import Agent
@@ -30,7 +30,7 @@ ERRORS = (
 )
 ALLOCATORS = ("torch", "python")
 # Raised inside a listener of the runtime these would be an error of the runtime, not of the training code.
-NEEDS_USER_CODE = ("process.exception", "process.oom")
+NEEDS_USER_CODE = ("process.exception", "process.oom", "gpu.device_assert", "gpu.xid_sim")
 
 _CHUNK_BYTES = 8 << 20
 # What the allocator may have in its own free lists, which the limit does not see.
@@ -141,7 +141,12 @@ ACTS: dict[str, Callable[[Agent, Armed], BaseException | None]] = {
     "process.exit": _exit,
     "process.gil_lock": _gil_lock,
     "process.oom": _oom,
+    "host.clock": act_clock.clock,
+    "host.memory": act_memory.memory,
     "numeric.bitflip": act_numeric.bitflip,
     "numeric.nan": act_numeric.nan,
     "numeric.scale": act_numeric.scale,
+    "gpu.stuck_kernel": act_gpu.stuck_kernel,
+    "gpu.device_assert": act_gpu.device_assert,
+    "gpu.xid_sim": act_gpu.xid_sim,
 }
