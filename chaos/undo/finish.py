@@ -62,8 +62,9 @@ def _undo(journal: Journal, path: Path, by: str, outcome: Outcome) -> None:
     for key, record in journal.pending:
         try:
             result = undo.carry_out(record)
-        except (ValueError, KeyError, OSError) as error:
-            outcome.left.append(f"{key}: {error}")
+        except Exception as error:
+            # Whatever went wrong with this one is said; it must not keep the others from being taken back.
+            outcome.left.append(f"{key}: {error!r}" if not str(error) else f"{key}: {error}")
             continue
         if result["done"]:
             journals.append(path, {"op": "undone", "key": key, "by": by})

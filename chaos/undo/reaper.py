@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from chaos.clusters import processes
 from chaos.undo.finish import finish
 
 DONE = b"done\n"
@@ -49,8 +50,7 @@ class Reaper:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd="/",
-            # Without the marker of a run that this one may itself be part of.
-            env={},
+            env=environment(),
         )
         assert process.stdout is not None
         if process.stdout.readline() != READY:
@@ -75,6 +75,18 @@ class Reaper:
         stdin.close()
         assert self._process.stdout is not None
         self._process.stdout.close()
+
+
+def environment() -> dict[str, str]:
+    """What the reaper starts from: the tool's environment, with two changes.
+
+    The marker of a run that the tool itself may be part of is left out, and the folders that hold nft and ip,
+    which the PATH of an ordinary user leaves out, are added.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != processes.MARKER}
+    path = [part for part in kept.get("PATH", os.defpath).split(os.pathsep) if part]
+    kept["PATH"] = os.pathsep.join(dict.fromkeys([*path, "/usr/sbin", "/sbin", "/usr/bin", "/bin"]))
+    return kept
 
 
 def main() -> None:

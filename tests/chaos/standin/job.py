@@ -1,6 +1,6 @@
 """A job that costs nothing: ranks that count steps, and a supervisor that replaces those that die or freeze.
 
-Usage: job.py WORLD STEPS STEP_S [--leave-shm] [--leave-file] [--orphan] [--fail]. No torch, no
+Usage: job.py WORLD STEPS STEP_S [--leave-shm] [--leave-file] [--orphan] [--fail] [--busy]. No torch, no
 collectives: a rank that is replaced goes on after the last step that it committed.
 """
 
@@ -45,6 +45,14 @@ def enter(rank: int, known: int) -> int:
     return newest
 
 
+def spend(seconds: float) -> None:
+    """A step's time: asleep, or with --busy on the processor."""
+    limit = time.monotonic() + seconds
+    while "--busy" in FLAGS and time.monotonic() < limit:
+        pass
+    time.sleep(max(0.0, limit - time.monotonic()))
+
+
 def worker(rank: int, first: int, out: int) -> None:
     """Commit steps `first`.. one after the other."""
     # Ends with its supervisor, as the ranks of a real runtime do.
@@ -54,7 +62,7 @@ def worker(rank: int, first: int, out: int) -> None:
     for step in range(first, STEPS):
         generation = enter(rank, generation)
         events.emit("step.begin", rank=rank, generation=generation, step=step)
-        time.sleep(STEP_S)
+        spend(STEP_S)
         digest = hashlib.sha256(f"{os.environ['JOB_SEED']} {step}".encode()).hexdigest()[:16]
         events.emit(
             "step.commit",

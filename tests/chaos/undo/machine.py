@@ -1,0 +1,118 @@
+"""The state of this machine as far as a fault may change it: what must be the same before and after."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+# A run's marker, as it stands in names, labels and comments.
+MARKER = re.compile(r"\d{6}-[0-9a-f]{8}")
+# A container's own mounts and groups come and go with it; containers are compared by themselves.
+DOCKERS = ("/var/lib/docker/", "/run/docker/", "/docker/", "/var/lib/containerd/", "/run/containerd/")
+COMMAND_S = 20
+
+
+def snapshot(watched: tuple[Path, ...] = ()) -> dict[str, str]:
+    """Everything, each thing under a name of its own.
+
+    Args:
+        watched: files whose content belongs to the machine's state (a stand-in's settings).
+    """
+    state: dict[str, str] = {}
+    for part in (_nft, _qdiscs, _links, _cgroups, _mounts, _containers, _networks):
+        state.update(part())
+    for path in watched:
+        state[f"file {path}"] = path.read_text() if path.is_file() else "(none)"
+    return state
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str], run: str = "") -> list[str]:
+    """What is new, gone or changed. What carries the marker of another run belongs to that one."""
+    found = []
+    for name in sorted(before.keys() | after.keys()):
+        was, now = before.get(name), after.get(name)
+        if was == now or _another_runs(f"{name} {was} {now}", run):
+            continue
+        what = "new" if was is None else "gone" if now is None else "changed"
+        found.append(f"{what}: {name}\n  before: {was}\n  after: {now}")
+    return found
+
+
+def _another_runs(text: str, run: str) -> bool:
+    return bool(others := set(MARKER.findall(text)) - {run}) and run not in text and bool(others)
+
+
+def _said(*command: str) -> str | None:
+    """What a command prints; None where it is missing or refused."""
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    program = shutil.which(command[0], path=path)
+    if program is None:
+        return None
+    done = subprocess.run(
+        [program, *command[1:]], capture_output=True, text=True, timeout=COMMAND_S, check=False
+    )
+    return done.stdout if done.returncode == 0 else None
+
+
+def _nft() -> Iterator[tuple[str, str]]:
+    for table in re.split(r"^(?=table )", _said("nft", "list", "ruleset") or "", flags=re.M):
+        if table.strip():
+            # What docker keeps counts the packets of everyone; its rules are compared, its counts are not.
+            text = (
+                re.sub(r"packets \d+ bytes \d+", "packets - bytes -", table) if "DOCKER" in table else table
+            )
+            yield f"nft {table.split('{')[0].strip()}", text
+
+
+def _qdiscs() -> Iterator[tuple[str, str]]:
+    for line in (_said("tc", "qdisc", "show") or "").splitlines():
+        words = line.split()
+        device = words[words.index("dev") + 1]
+        if not _dockers_link(device):
+            yield f"qdisc {device} {' '.join(words[1:3])}", line
+
+
+def _links() -> Iterator[tuple[str, str]]:
+    for link in json.loads(_said("ip", "-j", "link", "show") or "[]"):
+        if not _dockers_link(link["ifname"]):
+            yield f"link {link['ifname']}", f"{link.get('flags')} {link.get('link_type')}"
+    for line in (_said("ip", "netns", "list") or "").splitlines():
+        yield f"netns {line.split()[0]}", ""
+
+
+def _dockers_link(name: str) -> bool:
+    return name.startswith(("veth", "br-", "docker"))
+
+
+def _cgroups() -> Iterator[tuple[str, str]]:
+    for folder, _, _ in os.walk("/sys/fs/cgroup"):
+        if not any(part in f"{folder}/" for part in DOCKERS):
+            yield f"cgroup {folder}", ""
+
+
+def _mounts() -> Iterator[tuple[str, str]]:
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        words = line.split()
+        if not any(part in words[4] for part in DOCKERS):
+            yield f"mount {words[4]} ({words[0]})", " ".join(words[3:])
+
+
+def _containers() -> Iterator[tuple[str, str]]:
+    yield from _inspected("container", (_said("docker", "ps", "-aq", "--no-trunc") or "").split())
+
+
+def _networks() -> Iterator[tuple[str, str]]:
+    yield from _inspected("network", (_said("docker", "network", "ls", "-q", "--no-trunc") or "").split())
+
+
+def _inspected(kind: str, names: list[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        # One by one: a name that is gone by now would spoil the answer for all.
+        text = _said("docker", kind, "inspect", name)
+        if text is not None:
+            yield f"docker {kind} {name}", text

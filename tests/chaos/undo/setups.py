@@ -1,0 +1,110 @@
+"""How each fault with an undo is brought about in a run that is small enough to be killed a hundred times.
+
+A fault without a line here is taken from the first scenario of a shipped suite that exercises it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaos.cards import Use
+from chaos.plan import Plan, make_plan
+from chaos.runner import facts
+from chaos.suite import find, load
+from injectors.catalogue import CATALOGUE
+
+STANDIN = Path(__file__).parents[1] / "standin"
+STEP_S = 0.02
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One way to have a fault in a run.
+
+    Attributes:
+        entry: keys of the fault's entry in a suite, beside its name.
+        job: standin (processes that only sleep), busy (processes that only compute), recovery (two ranks of
+            the real runtime), or the name of a kind of cluster with the real runtime on it.
+        needs: capabilities of the machine, see tests/conftest.py.
+        env: variables for the tool.
+        watched: files whose content must be the same afterwards.
+    """
+
+    entry: Mapping[str, object]
+    job: str = "standin"
+    needs: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    watched: tuple[Path, ...] = ()
+
+
+BY_CLOCK: Mapping[str, object] = {"where": {"rank": 1}, "when": {"after_s": 0.05}, "for": "300ms"}
+IN_A_COLLECTIVE: Mapping[str, object] = {
+    "where": {"rank": 1},
+    "when": {"step": 6, "phase": "backward"},
+    "for": "150ms",
+}
+
+SETUPS: Mapping[str, Setup] = {
+    "process.stop": Setup(BY_CLOCK),
+    "collective.hang": Setup(IN_A_COLLECTIVE, "recovery"),
+    "collective.delay": Setup(IN_A_COLLECTIVE, "recovery"),
+    "host.cpu_throttle": Setup(BY_CLOCK, "busy", ("cgroup",)),
+}
+
+
+def plan_for(fault: str, use: Use | None, folder: Path) -> Plan:
+    """The plan of one run with this fault: from the table, else the scenario of a shipped suite."""
+    setup = SETUPS.get(fault)
+    if setup is None:
+        assert use is not None, f"no scenario of a shipped suite has {fault}, and no line of SETUPS"
+        loaded = load(use.suite, CATALOGUE)
+        path = find(use.suite)
+    else:
+        path = folder / "suite.yaml"
+        path.write_text(json.dumps(_suite(fault, setup)))
+        loaded = load(str(path), CATALOGUE)
+    plan = make_plan(loaded, None, facts.for_plan(path, list(loaded.targets)), CATALOGUE)
+    wanted = "it" if setup is not None or use is None else use.scenario
+    kept = [scenario for scenario in plan.scenarios if scenario.name == wanted]
+    return Plan(**{**plan.__dict__, "scenarios": kept})
+
+
+def needs_of(fault: str) -> tuple[str, ...]:
+    """The capabilities that a run with this fault needs here."""
+    setup = SETUPS.get(fault)
+    return () if setup is None else setup.needs
+
+
+def _suite(fault: str, setup: Setup) -> dict[str, object]:
+    return {
+        "suite": "undo",
+        "seed": 1,
+        "defaults": {
+            "target": _target(setup.job),
+            "bounds": {"detect": "5s", "recover": "10s", "run": "30s"},
+        },
+        "scenarios": [{"name": "it", "faults": [{"fault": fault, **setup.entry}]}],
+    }
+
+
+def _target(job: str) -> dict[str, object]:
+    standin = {
+        "kind": "custom",
+        "file": str(STANDIN / "target.py"),
+        "world": 3,
+        "steps": 40,
+        "restart": "in_place",
+    }
+    runtime = {"kind": "recovery", "workload": "tiny_gpt", "world": 2, "steps": 20, "args": ["--steps", "20"]}
+    match job:
+        case "standin":
+            return {**standin, "options": {"step_s": STEP_S}}
+        case "busy":
+            return {**standin, "options": {"step_s": STEP_S, "flags": ["--busy"]}}
+        case "recovery":
+            return runtime
+        case kind:
+            return {**runtime, "cluster": {"kind": kind, "nodes": 2}}
