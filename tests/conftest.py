@@ -85,12 +85,45 @@ def _has_cgroup() -> bool:
     return cgroup.probe("cpu") is None and cgroup.probe("memory") is None
 
 
+def _works(*command: str) -> bool:
+    """Whether a command is there and succeeds; nft and ip are in folders that an ordinary PATH leaves out."""
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    if shutil.which(command[0], path=path) is None:
+        return False
+    env = {**os.environ, "PATH": path}
+    return subprocess.run(command, capture_output=True, env=env, timeout=30, check=False).returncode == 0
+
+
+def _has_netns() -> bool:
+    """A network namespace may be made in a user namespace."""
+    return _works("unshare", "--user", "--map-root-user", "--net", "true")
+
+
+def _has_nft() -> bool:
+    """nft rules may be set inside such a namespace."""
+    return _works("unshare", "--user", "--map-root-user", "--net", "nft", "add", "table", "inet", "probe")
+
+
+def _has_docker() -> bool:
+    """The docker SDK is installed and a daemon answers."""
+    return importlib.util.find_spec("docker") is not None and _works("docker", "info")
+
+
+def _has_fuse() -> bool:
+    """A file system of a process's own may be mounted."""
+    return os.access("/dev/fuse", os.R_OK | os.W_OK) and _works("fusermount3", "--version")
+
+
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "userns": functools.cache(_has_userns),
     "pidfd_getfd": functools.cache(_has_pidfd_getfd),
     "torchrun": functools.cache(_has_torchrun),
     "digits": functools.cache(_has_digits),
     "cgroup": functools.cache(_has_cgroup),
+    "netns": functools.cache(_has_netns),
+    "nft": functools.cache(_has_nft),
+    "docker": functools.cache(_has_docker),
+    "fuse": functools.cache(_has_fuse),
     "gpu": functools.cache(_has_gpu),
     "fidelity": functools.cache(_has_fidelity),
 }
