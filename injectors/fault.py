@@ -229,6 +229,8 @@ class Fault:
     has_undo: ClassVar[bool] = False
     aims_at: ClassVar[Literal["process", "nodes"]] = "process"
     """What `inject`, `verify` and `undo_record` are handed: a `Victim`, or a `Place` of the cluster."""
+    proof_comes_later: ClassVar[bool] = False
+    """True: `verify` waits for something that the job does later, so the engine runs it beside."""
     mechanisms: ClassVar[tuple[Mechanism, ...]] = ()
     """Best first, never empty in a finished fault: `doctor` says which one this machine would take."""
     needs: ClassVar[tuple[str, ...]] = ()

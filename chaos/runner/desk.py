@@ -283,19 +283,30 @@ class Desk:
             answer = getattr(channel, "answer", None)
             if answer is not None:
                 answer("go")
-        # Proof first, words later: a runtime that fences a frozen rank at once leaves a millisecond to see.
-        seen = armed.fault.verify(victim, fired)
-        self._say("fired", armed, t=armed.fired_t, evidence=fired.as_dict(), **at)
-        if seen.proven:
-            self._say("verified", armed, evidence=seen.as_dict())
+        if armed.fault.proof_comes_later:
+            self._say("fired", armed, t=armed.fired_t, evidence=fired.as_dict(), **at)
+            # Beside: this thread is the victim's line, and what it does next may be what the proof needs.
+            self._spawn(self._prove, armed, victim, fired)
         else:
-            self._say("failed", armed, detail=f"not verified: {seen.what}", evidence=seen.as_dict())
+            # Proof first, words later: a runtime that fences a frozen rank at once leaves a millisecond to see.
+            seen = armed.fault.verify(victim, fired)
+            self._say("fired", armed, t=armed.fired_t, evidence=fired.as_dict(), **at)
+            self._say_seen(armed, seen)
         lasts = armed.record is not None
         armed.stage = Stage.ACTIVE if lasts else Stage.OVER
         if lasts:
             armed.due = armed.fired_t + (armed.planned.duration_s or self.heal_s)
         self._mark_healed()
         self.wake()
+
+    def _prove(self, armed: Armed, victim: Victim, fired: Evidence) -> None:
+        self._say_seen(armed, armed.fault.verify(victim, fired))
+
+    def _say_seen(self, armed: Armed, seen: Evidence) -> None:
+        if seen.proven:
+            self._say("verified", armed, evidence=seen.as_dict())
+        else:
+            self._say("failed", armed, detail=f"not verified: {seen.what}", evidence=seen.as_dict())
 
     def _take_back(self, armed: Armed) -> None:
         if armed.record is None or armed.stage is not Stage.ACTIVE:

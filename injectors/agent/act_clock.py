@@ -11,12 +11,12 @@ import ctypes
 import datetime
 import gc
 import os
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import lasting
+from .replacing import Replacing
 
 if TYPE_CHECKING:
     from .core import Agent
@@ -59,40 +59,27 @@ class WrongClock:
         self._offset_s, self._drift = offset_s, drift
         self._pid = os.getpid()
         self._began = time.monotonic()
-        self._replaced: list[tuple[dict[str, Any], str, Any, Any]] = []
+        self._replacing = Replacing()
         self._running = False
-
-    @property
-    def places(self) -> int:
+        self.places = 0
         """How many references were replaced."""
-        return len(self._replaced)
 
     def start(self) -> None:
         """Replace what tells the time."""
         self._began, self._running = time.monotonic(), True
-        fakes = self._fakes()
-        by_real = {id(REAL[name]): fake for name, fake in fakes.items()}
-        for module in list(sys.modules.values()):
-            names = getattr(module, "__dict__", None)
-            if module is None or names is None or names.get("__name__") == __name__:
-                continue
-            for key, value in list(names.items()):
-                fake = by_real.get(id(value))
-                if fake is not None:
-                    self._put(names, key, fake)
+        self._replacing.everywhere({REAL[name]: fake for name, fake in self._fakes().items()})
         methods = type_dict(datetime.datetime)
         for key, method in self._methods().items():
-            self._put(methods, key, method)
+            self._replacing.put(methods, key, method)
         changed(datetime.datetime)
+        self.places = len(self._replacing)
 
     def stop(self) -> str:
         """Put everything back."""
         self._running = False
-        for names, key, real, fake in reversed(self._replaced):
-            if names.get(key) is fake:
-                names[key] = real
+        number = self._replacing.restore()
         changed(datetime.datetime)
-        return f"{len(self._replaced)} references put back"
+        return f"{number} references put back"
 
     def measure(self) -> tuple[float, float]:
         """How many seconds it gains a second, by the monotonic clock, and what it says now."""
@@ -102,10 +89,6 @@ class WrongClock:
         time.sleep(SAMPLE_S)
         last, end = time.time(), time.monotonic()
         return (last - first) / (end - start) - 1.0, last
-
-    def _put(self, names: dict[str, Any], key: str, fake: Any) -> None:
-        self._replaced.append((names, key, names[key], fake))
-        names[key] = fake
 
     def _ahead_ns(self) -> int:
         # A forked child has no thread that would take the fault back, so it has no fault.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import act_clock, act_gpu, act_memory, act_numeric
+from . import act_clock, act_gpu, act_memory, act_numeric, act_storage
 
 if TYPE_CHECKING:
     from .core import Agent
@@ -143,6 +143,10 @@ ACTS: dict[str, Callable[[Agent, Armed], BaseException | None]] = {
     "process.oom": _oom,
     "host.clock": act_clock.clock,
     "host.memory": act_memory.memory,
+    "storage.enospc": act_storage.enospc,
+    "storage.eio": act_storage.eio,
+    "storage.slow": act_storage.slow,
+    "storage.torn": act_storage.torn,
     "numeric.bitflip": act_numeric.bitflip,
     "numeric.nan": act_numeric.nan,
     "numeric.scale": act_numeric.scale,

@@ -57,6 +57,7 @@ class HostCpuThrottle(Fault):
 
     id: ClassVar[str] = "host.cpu_throttle"
     has_undo: ClassVar[bool] = True
+    proof_comes_later: ClassVar[bool] = True
     mechanisms: ClassVar[tuple[Mechanism, ...]] = (CGROUP, DUTY)
     privileges: ClassVar[tuple[str, ...]] = ("cgroup: root, or a delegated group",)
     stands_for: ClassVar[str] = (
@@ -160,7 +161,8 @@ def _throttled(group: Path, victim: Victim) -> Evidence:
         if data["nr_throttled"] > 0:
             what = f"throttled in {data['nr_throttled']} periods, {throttled_ms:g} ms in all"
             return Evidence(what, True, data={**data, "nr_periods": seen.get("nr_periods")})
-        if time.monotonic() > limit or not signals.is_alive(victim.pid, victim.start_ticks):
+        alive = signals.is_alive(victim.pid, victim.start_ticks) and group.is_dir()
+        if time.monotonic() > limit or not alive:
             what = "the kernel never throttled the group: the process asked for less"
             return Evidence(what, False, data=data)
         time.sleep(0.01)
