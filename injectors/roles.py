@@ -54,7 +54,9 @@ def resolve(where: Mapping[str, Any], reached: ReachedLike, live: Mapping[int, i
         case "lowest_live":
             return min(live, default=None)
         case "store_host":
-            return int(fields.get("store_host", 0))
+            # The agent says which; under torchrun the store is often hosted by no rank at all.
+            host = fields.get("store_host", 0)
+            return None if host is None else int(host)
         case "transfer_source":
             return _by_role(reached, "source", "sources")
         case "transfer_target":

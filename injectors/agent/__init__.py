@@ -10,6 +10,7 @@ that workers forked from a warm template each get their own.
     steps.py    steps and phases                  acts.py      faults inside the process
     groups.py   collectives                       act_*.py     faults of collectives, numbers
     runtime.py  the events of our own runtime     cuda.py      a kernel that does not return
+    stores.py   the store that ranks meet through loader.py    batches of a data loader
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import acts, trigger
+from . import acts, stores, trigger
 from .events import EventFile
 from .link import Link
 from .trigger import Armed, Point
@@ -268,6 +268,8 @@ class Agent:
 
     def _ask(self, armed: Armed, point: Point) -> bool:
         fields = {**point.fields, "fresh": True} if self.fresh else dict(point.fields)
+        if armed.fault["where"].get("role") == "store_host":
+            fields["store_host"] = stores.host_rank(self, armed.name)
         collective = {"op": point.op, "groups": point.groups} if point.kind == "collective" else None
         answer = self.link.reach(
             armed.id,

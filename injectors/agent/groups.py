@@ -13,7 +13,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from . import act_collective
+from . import act_collective, stores
 from .trigger import Point
 
 if TYPE_CHECKING:
@@ -72,6 +72,9 @@ def install(agent: Agent, c10d: Any) -> None:
 
     @functools.wraps(helper)
     def new_process_group(*args: Any, **kwargs: Any) -> Any:
+        is_default = not c10d.is_initialized()
+        if is_default:
+            stores.before_default_group(agent)
         c10d.ProcessGroup = substitute
         try:
             made = helper(*args, **kwargs)
@@ -80,6 +83,8 @@ def install(agent: Agent, c10d: Any) -> None:
         group = made[0] if isinstance(made, tuple) else made
         if isinstance(group, base) and not isinstance(group, kind) and type(group) is not base:
             wrap_class(agent, type(group), base)
+        if is_default:
+            stores.after_default_group(agent, kwargs["store"] if "store" in kwargs else args[4])
         return made
 
     c10d._new_process_group_helper = new_process_group

@@ -23,6 +23,7 @@ class Reached:
         ("lowest_live", Reached(3), 1),
         ("store_host", Reached(3), 0),
         ("store_host", Reached(3, {"store_host": 2}), 2),
+        ("store_host", Reached(3, {"store_host": None}), None),
         ("transfer_source", Reached(3, {"role": "source", "sources": [2, 3]}), 3),
         ("transfer_source", Reached(3, {"role": "target", "sources": [2]}), None),
         ("transfer_source", Reached(None, {"sources": [2]}), 2),
