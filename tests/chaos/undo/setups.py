@@ -31,6 +31,7 @@ class Setup:
         needs: capabilities of the machine, see tests/conftest.py.
         env: variables for the tool.
         watched: files whose content must be the same afterwards.
+        recover: the bound of a recovery; a fault without a duration is taken back after that time.
     """
 
     entry: Mapping[str, object]
@@ -38,19 +39,16 @@ class Setup:
     needs: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     watched: tuple[Path, ...] = ()
+    recover: str = "10s"
 
 
 BY_CLOCK: Mapping[str, object] = {"where": {"rank": 1}, "when": {"after_s": 0.05}, "for": "300ms"}
-IN_A_COLLECTIVE: Mapping[str, object] = {
-    "where": {"rank": 1},
-    "when": {"step": 6, "phase": "backward"},
-    "for": "150ms",
-}
+IN_A_COLLECTIVE: Mapping[str, object] = {"where": {"rank": 1}, "when": {"step": 6, "phase": "backward"}}
 
 SETUPS: Mapping[str, Setup] = {
     "process.stop": Setup(BY_CLOCK),
-    "collective.hang": Setup(IN_A_COLLECTIVE, "recovery"),
-    "collective.delay": Setup(IN_A_COLLECTIVE, "recovery"),
+    "collective.hang": Setup(IN_A_COLLECTIVE, "recovery", recover="300ms"),
+    "collective.delay": Setup({**IN_A_COLLECTIVE, "for": "150ms"}, "recovery"),
     "host.cpu_throttle": Setup(BY_CLOCK, "busy", ("cgroup",)),
 }
 
@@ -84,7 +82,7 @@ def _suite(fault: str, setup: Setup) -> dict[str, object]:
         "seed": 1,
         "defaults": {
             "target": _target(setup.job),
-            "bounds": {"detect": "5s", "recover": "10s", "run": "30s"},
+            "bounds": {"detect": "5s", "recover": setup.recover, "run": "30s"},
         },
         "scenarios": [{"name": "it", "faults": [{"fault": fault, **setup.entry}]}],
     }

@@ -139,6 +139,10 @@ def points_of(fault: str, trace: Path) -> Iterator[Point]:
 def strike(made: Bench, point: Point) -> None:
     """Kill a run at a point; the machine must be as before within the bound, or after a rollback."""
     killed = made.run(point)
+    if killed.code in (0, 1) and point.label == f"undo {made.fault}" and CATALOGUE[made.fault].inside:
+        # The agent ends such a fault by itself when its time is up, and was the first to do so.
+        assert_as_before(made, killed, "a run in which the agent was first", killed.memory)
+        return
     assert killed.code == -signal.SIGKILL, f"{point} was not reached:\n{killed.said}"
     if point.reaper:
         roll_back(killed)
