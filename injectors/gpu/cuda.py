@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from pathlib import Path
 
 from injectors.fault import Mechanism
-from injectors.gpu import nvml
+from injectors.gpu import nvml, tenant
 
 
 def problem() -> str | None:
@@ -25,7 +26,7 @@ def problem() -> str | None:
 
 def shared_problem() -> str | None:
     """Why no process can be put beside a victim: that needs CUDA, and NVML to see the device."""
-    return problem() or nvml.problem()
+    return (None if os.environ.get(tenant.STAND_IN) else problem()) or nvml.problem()
 
 
 INSIDE = (

@@ -45,7 +45,7 @@ def refuse_strangers(device: Device, victim: Victim) -> None:
     Raises:
         FaultError: names the processes.
     """
-    run = run_of(victim.pid)
+    run = victim.run or run_of(victim.pid)
     strangers = [
         process.pid
         for process in device.processes()

@@ -52,7 +52,11 @@ class SharingFault(Fault):
                 free, total = device.memory_bytes()
                 arguments = [self.act, "--share", str(self.share)]
                 begun = tenant.start(
-                    token, device.uuid, run_of(victim.pid), arguments, self.duration_s + MARGIN_S
+                    token,
+                    device.uuid,
+                    victim.run or run_of(victim.pid),
+                    arguments,
+                    self.duration_s + MARGIN_S,
                 )
                 data = {
                     "device": device.uuid,

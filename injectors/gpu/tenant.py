@@ -22,6 +22,8 @@ from injectors import signals
 from injectors.gpu.owning import MARKER, variable_of
 
 TOKEN = "TORCH_CHAOS_TENANT"
+STAND_IN = "TORCH_CHAOS_STAND_IN_CUDA"
+"""A folder with a stand-in for torch, for tests where no device is: only the tenant imports it, and says so."""
 PROGRAM = Path(__file__).with_name("co_tenant.py")
 END_S = 5.0
 
@@ -96,6 +98,8 @@ def start(token: str, uuid: str, run: str, arguments: list[str], limit_s: float)
     env = {**os.environ, TOKEN: token, "CUDA_VISIBLE_DEVICES": uuid}
     if run:
         env[MARKER] = run
+    if STAND_IN in env:
+        env["PYTHONPATH"] = env[STAND_IN]
     process = subprocess.Popen(
         # -P: the folder of the program, with its `data.py` and the like, is no place to import from.
         [sys.executable, "-P", str(PROGRAM), *arguments, "--limit-s", str(limit_s)],
