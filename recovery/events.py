@@ -30,6 +30,9 @@ def emit(event: str, **fields: Any) -> None:
     if not path or path == _given_up:
         return
     line = {"t": time.monotonic(), "event": event, "pid": os.getpid(), "source": "recovery", **fields}
+    node = os.environ.get("RECOVERY_NODE")
+    if node is not None:
+        line["node"] = int(node)
     data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
     # One write on an O_APPEND descriptor: lines of several processes never mix.
     try:

@@ -18,6 +18,8 @@ class Started:
     """The shell has created the process it was asked for."""
 
     proc: int
+    pid: int | None = None
+    """On its own node; for the record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,12 @@ class Backend(Protocol):
     released_from_outside: bool
     """Whether shutting its sockets ends every wait."""
 
-    def form(self, store: Any, rank: int, size: int, generation: int) -> Any:
-        """Connect to all peers. Raises RuntimeError if that can't be done."""
+    def form(self, store: Any, rank: int, size: int, generation: int, address: str) -> Any:
+        """Connect to all peers; `address` is this node's, "" in a job of one node.
+
+        Raises:
+            RuntimeError: that can't be done.
+        """
 
     def abort(self, group: Any) -> None:
         """Let go of a group whose generation is over."""
@@ -38,8 +42,8 @@ class Gloo:
     name = "gloo"
     released_from_outside = True
 
-    def form(self, store: Any, rank: int, size: int, generation: int) -> Any:
-        return form_gloo(store, rank, size, generation)
+    def form(self, store: Any, rank: int, size: int, generation: int, address: str) -> Any:
+        return form_gloo(store, rank, size, generation, address)
 
     def abort(self, group: Any) -> None:
         """The supervisor has shut the sockets, so nothing waits; the last reference closes the rest."""
@@ -57,7 +61,7 @@ class Nccl:
     name = "nccl"
     released_from_outside = False
 
-    def form(self, store: Any, rank: int, size: int, generation: int) -> Any:
+    def form(self, store: Any, rank: int, size: int, generation: int, address: str) -> Any:
         nccl: Any = dist.ProcessGroupNCCL
         options = nccl.Options()
         options._timeout = GROUP_TIMEOUT

@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable
 
 from recovery.shell.channel import Channel
-from recovery.shell.linux import shut_sockets
-from recovery.shell.rendezvous_address import loopback_address
+from recovery.shell.linux import Ends, shut_sockets
 
 
 class Insider:
@@ -30,4 +29,4 @@ class Insider:
             except (EOFError, OSError):
                 return
             self._abort()
-            shut_sockets(os.getpid(), loopback_address(int(message["generation"])))
+            shut_sockets(os.getpid(), Ends.from_json(message["ends"]))

@@ -22,6 +22,10 @@ class Link:
     proc: int
     rank: int | None
     seed: int
+    local_rank: int | None = None
+    local_world_size: int = 1
+    address: str = ""
+    """This node's address in a job of several nodes, "" in a job of one."""
 
     def wait_for_rank(self) -> None:
         """Block until the supervisor gives this process a rank (at once for a first member).
@@ -35,11 +39,11 @@ class Link:
                 message = self.control.receive()
             except (EOFError, OSError):
                 raise SupervisorGone(0) from None
-            self.rank = int(message["rank"])
-        for name in ("RANK", "LOCAL_RANK"):
-            os.environ[name] = str(self.rank)
-        for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
-            os.environ[name] = str(self.page.world_size)
+            self.rank, self.local_rank = int(message["rank"]), int(message["local_rank"])
+        os.environ["RANK"] = str(self.rank)
+        os.environ["LOCAL_RANK"] = str(self.local_rank)
+        os.environ["WORLD_SIZE"] = str(self.page.world_size)
+        os.environ["LOCAL_WORLD_SIZE"] = str(self.local_world_size)
 
 
 _link: Link | None = None

@@ -6,9 +6,13 @@ import ctypes
 import os
 import signal
 import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _SYS_PIDFD_GETFD = 438
 
@@ -26,6 +30,19 @@ def die_with_parent(parent: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def enter_namespace(fd: int) -> None:
+    """Move this process into the namespace of a descriptor of /proc/PID/ns/...
+
+    Raises:
+        OSError: not allowed, or it is gone.
+    """
+    if _libc.setns(fd, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"setns: {os.strerror(code)}")
+    # New credentials make a process's /proc entries root's; its own children and parent must still see them.
+    _prctl(_PR_SET_DUMPABLE, 1)
 
 
 def _prctl(option: int, value: int) -> None:
@@ -92,8 +109,32 @@ def run_queue_wait_s(pid: int) -> float:
         return 0.0
 
 
-def shut_sockets(pid: int, address: str) -> int:
-    """End every wait of `pid` on TCP sockets of `address` (either end); returns how many were shut.
+@dataclass(frozen=True)
+class Ends:
+    """Where the sockets of one generation end: a loopback address of its own, or listening ports on nodes."""
+
+    address: str | None = None
+    ports: frozenset[tuple[str, int]] = frozenset()
+
+    def has(self, sock: socket.socket) -> bool:
+        """Whether one of the socket's ends is among them.
+
+        Raises:
+            OSError: it is not connected.
+        """
+        ends = (sock.getpeername()[:2], sock.getsockname()[:2])
+        return any(end[0] == self.address or end in self.ports for end in ends)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"address": self.address, "ports": sorted(self.ports)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Ends:
+        return cls(data["address"], frozenset((str(host), int(port)) for host, port in data["ports"]))
+
+
+def shut_sockets(pid: int, ends: Ends) -> int:
+    """End every wait of `pid` on TCP sockets with one of these ends; returns how many were shut.
 
     Works on a stopped process and needs nothing from it: no thread, no GIL.
 
@@ -111,7 +152,7 @@ def shut_sockets(pid: int, address: str) -> int:
             if copy is None:
                 continue
             try:
-                count += _shut_if_of(copy, address)
+                count += _shut_if_of(copy, ends)
             finally:
                 os.close(copy)
     finally:
@@ -135,14 +176,14 @@ def _socket_fds(pid: int) -> list[int]:
     return found
 
 
-def _shut_if_of(fd: int, address: str) -> int:
+def _shut_if_of(fd: int, ends: Ends) -> int:
     sock = socket.socket(fileno=os.dup(fd))
     try:
         if sock.family != socket.AF_INET:
             return 0
         # A listening socket has no peer and raises here: it must stay, gloo's own thread would abort
         # the process if its accept failed.
-        if address not in (sock.getpeername()[0], sock.getsockname()[0]):
+        if not ends.has(sock):
             return 0
         sock.shutdown(socket.SHUT_RDWR)
         return 1

@@ -18,12 +18,13 @@ from recovery.core.member import Member as Protocol
 from recovery.core.member import Stage
 from recovery.errors import Interrupted, RecoveryError
 from recovery.shell import transfer, wire
+from recovery.shell.agreement import Agreement
 from recovery.shell.backends import Backend, backend_named
 from recovery.shell.insider import Insider
 from recovery.shell.link import Link, SupervisorGone
 from recovery.shell.membership import Membership
 from recovery.shell.process_group import ProcessGroup
-from recovery.shell.rendezvous import RpcStore
+from recovery.shell.rendezvous import RpcStore, form_gloo
 from recovery.state import StateTree
 
 _c10d: Any = torch._C._distributed_c10d
@@ -97,6 +98,7 @@ class Member:
             if group.inner is not None:
                 self.backend.abort(group.inner)
                 group.let_go()
+        self.membership.agreement = None
 
     # ------------------------------------------------------------------ joining the next one
 
@@ -165,10 +167,16 @@ class Member:
         self._tell(outcome)
 
     def _connect(self, generation: int) -> o.Event:
+        address = self.link.address
         for number, group in enumerate(self.groups):
             store = RpcStore(self.link.store, generation, f"{number}/")
-            inner = self.backend.form(store, group.rank(), group.size(), generation)
+            inner = self.backend.form(store, group.rank(), group.size(), generation, address)
             group.inner = events.filtered(inner)
+        if address:
+            # Shared memory ends at the node: between nodes the members tell each other what they ran.
+            store = RpcStore(self.link.store, generation, "agreement/")
+            group = form_gloo(store, self.rank, self.world.size(), generation, address)
+            self.membership.agreement = Agreement(group, self.rank, self.world.size())
         return o.Connected(generation)
 
     def _announce(self, opening: m.Open, role: str) -> transfer.Plan:

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from recovery.core.blame import odd_one_out
 from recovery.errors import Interrupted, OutsideStep
+from recovery.shell.agreement import Agreement
 from recovery.shell.page import ISSUED, SEALED_CHAIN, SEALED_STEP, SEALING, Page
 
 _LIBRARY_FOLDERS = (
@@ -43,6 +44,8 @@ class Membership:
         self.in_step = False
         self.step = -1
         self.chain = 0
+        self.agreement: Agreement | None = None
+        """How the sequences are compared in a job of several nodes."""
         self._pattern = 0
         self._last_pattern: int | None = None
         self._sites: dict[tuple[str, int], int] = {}
@@ -118,6 +121,9 @@ class Membership:
             raise Interrupted(self.error)
         ints = self.slot.ints
         ints[SEALED_CHAIN], ints[SEALED_STEP] = self.chain, self.step
+        if self.agreement is not None:
+            self._agree(self.agreement)
+            return
         self._compare()
         if self._pattern != self._last_pattern:
             ints[SEALING] = 1
@@ -126,6 +132,24 @@ class Membership:
             finally:
                 ints[SEALING] = 0
         self._last_pattern = self._pattern
+
+    def _agree(self, agreement: Agreement) -> None:
+        """Between nodes: every member says what it ran, and that its node may still act."""
+        ints = self.slot.ints
+        ints[SEALING] = 1
+        try:
+            chains = agreement.exchange(self.chain)
+        except RuntimeError as error:
+            self.fail(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            raise Interrupted(self.error) from None
+        finally:
+            ints[SEALING] = 0
+        for rank, chain in chains.items():
+            if chain != self.chain:
+                self._disagree(chains, rank)
+        if not self.page.may_act(time.monotonic()):
+            self.fail("the lease of this node is over")
+            raise Interrupted(self.error)
 
     def _compare(self) -> None:
         number = self.slot.ints[ISSUED]

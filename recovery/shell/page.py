@@ -10,6 +10,8 @@ from __future__ import annotations
 import mmap
 import os
 import time
+from collections.abc import Mapping
+from typing import Any
 
 SLOT_BYTES = 8192
 RING = 512
@@ -18,8 +20,12 @@ RING = 512
 # word offsets in a slot
 GENERATION, VERSION, ISSUED, DONE, COMMITS, SEALED_STEP, SEALED_CHAIN, PID = range(8)
 ISSUED_AT, CHANGED_AT, BUSY_UNTIL, STEP_S = range(8, 12)
-SEALING = 12
+SEALING, STARVED_S, LEASE_UNTIL = range(12, 15)
+COPIED_INTS = (*range(8), SEALING)
+COPIED_TIMES = (ISSUED_AT, CHANGED_AT)
 RING_AT = 64
+RING_COPIED = 64
+"""How many of the last fingerprints travel to the coordinator: ranks are never that far apart."""
 
 
 class Page:
@@ -49,6 +55,20 @@ class Page:
     @open_generation.setter
     def open_generation(self, generation: int) -> None:
         self.slots[self.world_size].ints[GENERATION] = generation
+
+    @property
+    def lease_until(self) -> float:
+        """Until when this node may act, monotonic seconds; 0 where there is no lease."""
+        return self.slots[self.world_size].floats[LEASE_UNTIL]
+
+    @lease_until.setter
+    def lease_until(self, until: float) -> None:
+        self.slots[self.world_size].floats[LEASE_UNTIL] = until
+
+    def may_act(self, now: float) -> bool:
+        """Also true of a node without a lease. The supervisor may be frozen, so members look themselves."""
+        until = self.lease_until
+        return until == 0.0 or now < until
 
 
 class Slot:
@@ -105,3 +125,33 @@ class Slot:
         self.ints[VERSION] = version
         self.ints[COMMITS] += 1
         self.alive()
+
+    # ------------------------------------------------------------------ to the coordinator's node
+
+    def sample(self, now: float, starved_s: float) -> dict[str, Any]:
+        """A copy that can travel. Times travel as ages: clocks of different nodes do not agree."""
+        ints, floats = self.ints, self.floats
+        issued = ints[ISSUED]
+        oldest = max(0, issued - RING_COPIED + 1)
+        return {
+            "ints": [ints[word] for word in COPIED_INTS],
+            "ages": [now - floats[word] for word in COPIED_TIMES],
+            "busy_s": max(0.0, floats[BUSY_UNTIL] - now),
+            "step_s": floats[STEP_S],
+            "starved_s": starved_s,
+            "ring": [ints[RING_AT + number % RING] for number in range(oldest, issued + 1)],
+        }
+
+    def put(self, sample: Mapping[str, Any], now: float) -> None:
+        """Take over a sample of the same rank from another node."""
+        for word, value in zip(COPIED_INTS, sample["ints"], strict=True):
+            self.ints[word] = int(value)
+        for word, age in zip(COPIED_TIMES, sample["ages"], strict=True):
+            self.floats[word] = now - float(age)
+        busy_s = float(sample["busy_s"])
+        self.floats[BUSY_UNTIL] = now + busy_s if busy_s else 0.0
+        self.floats[STEP_S] = float(sample["step_s"])
+        self.floats[STARVED_S] = float(sample["starved_s"])
+        issued = self.ints[ISSUED]
+        for back, chain in enumerate(reversed(sample["ring"])):
+            self.ints[RING_AT + (issued - back) % RING] = int(chain)

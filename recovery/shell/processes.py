@@ -9,10 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from recovery.shell.channel import Channel
-from recovery.shell.linux import become_subreaper, die_with_parent, start_ticks
+from recovery.shell.linux import Ends, become_subreaper, die_with_parent, start_ticks
 from recovery.shell.page import Page
 from recovery.shell.worker import Program
 
@@ -32,8 +32,12 @@ class Process:
     pid: int | None = None
     error: str | None = None
     fenced: str | None = None
+    local_rank: int | None = None
+    """Its number among the ranks of this node: which device it uses."""
     generation: int = 0
     """The last generation that it was told to join."""
+    released: Ends | None = None
+    """What it was told to let go of in that generation."""
 
 
 @dataclass(frozen=True)
@@ -99,37 +103,43 @@ class ProcessTable:
         store, their_store = Channel.pair()
         release, their_release = Channel.pair()
         theirs = (their_control, their_store, their_release)
-        process = Process(proc, rank, control, store, release)
+        process = Process(proc, None, control, store, release)
+        if rank is not None:
+            self.give_rank(process, rank)
         self.by_proc[proc] = process
         if self._fork:
             if self.template is None:
                 self.start_template()
             assert self.template is not None
             try:
-                self.template.send([end.fileno() for end in theirs], proc=proc, rank=rank)
+                self.template.send(
+                    [end.fileno() for end in theirs], proc=proc, rank=rank, local_rank=process.local_rank
+                )
             except OSError:
                 pass  # it has just died: this birth is one of those that it owes (`take_unborn`)
         else:
-            process.pid = self._execute(proc, rank, theirs)
+            process.pid = self._execute(process, theirs)
         for end in theirs:
             end.close()
         return process
 
-    def _execute(self, proc: int, rank: int | None, ends: Sequence[Channel]) -> int:
+    def give_rank(self, process: Process, rank: int) -> None:
+        """A logical rank, and the number on this node that goes with it if it is free, else the lowest."""
+        taken = {other.local_rank for other in self.by_proc.values() if other is not process}
+        mine = rank % self._program.local_world_size
+        process.rank = rank
+        process.local_rank = mine if mine not in taken else min(set(range(len(taken) + 1)) - taken)
+
+    def _execute(self, process: Process, ends: Sequence[Channel]) -> int:
         fds = dict(zip(("control", "store", "release"), (end.fileno() for end in ends), strict=True))
         fds["page"] = self._page.fd
-        program = {
-            "script": self._program.script,
-            "arguments": self._program.arguments,
-            "is_module": self._program.is_module,
-        }
         link = {
             **fds,
-            "proc": proc,
-            "rank": rank,
-            "seed": self._program.seed,
+            "proc": process.proc,
+            "rank": process.rank,
+            "local_rank": process.local_rank,
             "world_size": self._page.world_size,
-            "program": program,
+            "program": asdict(self._program),
         }
         parent = os.getpid()
         child = subprocess.Popen(

@@ -1,19 +1,23 @@
 """Meeting the peers of a new generation, over the supervisor's private channel: no TCPStore.
 
-Each generation's gloo device listens on a loopback address of its own, so its sockets are known exactly.
+On one node each generation's gloo device listens on a loopback address of its own, so its sockets are known
+exactly. Between nodes it listens on the node's address, and says on which port.
 """
 
 from __future__ import annotations
 
 import base64
 import datetime
+import json
+import os
+import socket
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from recovery.shell.channel import Channel
-from recovery.shell.rendezvous_address import loopback_address
+from recovery.shell.rendezvous_address import LISTENS, loopback_address
 
 _c10d: Any = torch._C._distributed_c10d
 
@@ -21,6 +25,8 @@ _c10d: Any = torch._C._distributed_c10d
 # At the start nobody is being replaced and four processes warm up at once: give them longer.
 FORM_TIMEOUT = datetime.timedelta(seconds=0.15)
 FIRST_FORM_TIMEOUT = datetime.timedelta(seconds=0.4)
+# Between nodes a connection costs round trips, and whoever can't be reached has been left out before.
+NODES_FORM_TIMEOUT = datetime.timedelta(seconds=0.8)
 GROUP_TIMEOUT = datetime.timedelta(seconds=30)
 
 
@@ -70,16 +76,44 @@ class RpcStore(_c10d.Store):  # type: ignore[misc]
         return 0
 
 
-def form_gloo(store: Any, rank: int, size: int, generation: int) -> Any:
+def form_gloo(store: Any, rank: int, size: int, generation: int, address: str) -> Any:
     """Connect to every peer.
+
+    Args:
+        address: this node's address in a job of several nodes, "" in a job of one.
 
     Raises:
         RuntimeError: a peer did not come, or the generation is over.
     """
     gloo: Any = dist.ProcessGroupGloo
     options = gloo._Options()
-    options._timeout = FIRST_FORM_TIMEOUT if generation == 1 else FORM_TIMEOUT
-    options._devices = [gloo.create_device(hostname=loopback_address(generation))]
+    if address:
+        options._timeout = NODES_FORM_TIMEOUT
+        before = _listening_ports(address)
+        options._devices = [gloo.create_device(hostname=address)]
+        for port in _listening_ports(address) - before:
+            store.set(f"{LISTENS}{rank}/{port}", json.dumps([address, port]))
+    else:
+        options._timeout = FIRST_FORM_TIMEOUT if generation == 1 else FORM_TIMEOUT
+        options._devices = [gloo.create_device(hostname=loopback_address(generation))]
     group = gloo(store, rank, size, options)
     group._set_default_timeout(GROUP_TIMEOUT)
     return group
+
+
+def _listening_ports(address: str) -> set[int]:
+    """Ports of this process's listening sockets at an address."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            sock = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue  # gone meanwhile, or no socket
+        with sock:
+            try:
+                listens = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                if listens and sock.getsockname()[0] == address:
+                    found.add(int(sock.getsockname()[1]))
+            except OSError:
+                continue  # of another kind
+    return found

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+LISTENS = "listens/"
+"""Keys that begin so say where a member listens, for whoever has to end its connections."""
+
 
 def loopback_address(generation: int) -> str:
     """A loopback address of its own, 127.77.x.y, so that a generation's sockets are known exactly.

@@ -10,13 +10,13 @@ import importlib
 import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from recovery.shell.channel import Channel
-from recovery.shell.link import Link
 from recovery.shell.linux import die_with_parent
 from recovery.shell.page import Page
-from recovery.shell.worker import Program, work
+from recovery.shell.worker import Program, link_of, work
 
 _REPARENT_POLL_S = 0.0002
 
@@ -58,14 +58,14 @@ def serve(channel: Channel, page: Page, program: Program) -> None:
             request, fds = channel.receive_with_fds(3)
         except EOFError:
             return
-        pid = _fork_worker(channel, page, program, request["proc"], request["rank"], fds)
+        pid = _fork_worker(channel, page, program, request, fds)
         for fd in fds:
             os.close(fd)
         channel.send(op="forked", proc=request["proc"], pid=pid)
 
 
 def _fork_worker(
-    channel: Channel, page: Page, program: Program, proc: int, rank: int | None, fds: Sequence[int]
+    channel: Channel, page: Page, program: Program, request: Mapping[str, Any], fds: Sequence[int]
 ) -> int:
     import socket
 
@@ -86,8 +86,9 @@ def _fork_worker(
             channel.close()
             os.close(reading)
             os.close(writing)
-            control, store, release = (Channel(socket.socket(fileno=fd)) for fd in fds)
-            code = work(Link(control, store, release, page, proc, rank, program.seed), program)
+            channels = [Channel(socket.socket(fileno=fd)) for fd in fds]
+            rank, local_rank = request["rank"], request["local_rank"]
+            code = work(link_of(program, channels, page, request["proc"], rank, local_rank), program)
         except BaseException:
             import traceback
 

@@ -38,3 +38,46 @@ def opening(message: dict[str, Any]) -> m.Open:
         genesis=bool(message["genesis"]),
         cause=str(message["cause"]),
     )
+
+
+# ---------------------------------------------------------------- between nodes
+
+_TRAVEL: dict[str, type[m.Event]] = {
+    kind.__name__: kind
+    for kind in (
+        m.Started,
+        m.Ready,
+        m.Failed,
+        m.Formed,
+        m.Committed,
+        m.Exited,
+        m.Stopped,
+        m.Continued,
+    )
+}
+
+
+def packed(event: m.Event, now: float) -> dict[str, Any]:
+    """A process's event as it travels to the coordinator. A time travels as an age: clocks do not agree."""
+    content = fields(event)
+    since = content.pop("since", None)
+    return {"name": type(event).__name__, **content, "age": None if since is None else now - since}
+
+
+def unpacked(message: dict[str, Any], now: float) -> m.Event:
+    """The event in a message of `packed`.
+
+    Raises:
+        ValueError: it is none that may travel.
+    """
+    content = dict(message)
+    kind = _TRAVEL.get(content.pop("name", ""))
+    age = content.pop("age", None)
+    if kind is None:
+        raise ValueError(f"no event of a process: {message!r}")
+    if "since" in kind.__dataclass_fields__:
+        content["since"] = None if age is None else now - float(age)
+    try:
+        return kind(**content)
+    except TypeError as error:
+        raise ValueError(f"{kind.__name__}: {error}") from None

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,10 @@ class Program:
     is_module: bool = False
     seed: int = 0
     preload: tuple[str, ...] = ()
+    local_world_size: int = 1
+    """Ranks of one node, as launched."""
+    address: str = ""
+    """This node's address, where its ranks meet those of other nodes; "" in a job of one node."""
 
 
 def work(link: Link, program: Program) -> int:
@@ -95,15 +100,35 @@ def from_environment() -> tuple[Link, Program]:
 
     given: dict[str, Any] = json.loads(os.environ.pop("RECOVERY_LINK"))
     names = ("control", "store", "release")
-    control, store, release = (Channel(socket.socket(fileno=given[name])) for name in names)
+    channels = [Channel(socket.socket(fileno=given[name])) for name in names]
     page = Page(given["world_size"], given["page"])
-    link = Link(control, store, release, page, given["proc"], given["rank"], given["seed"])
-    program = given["program"]
-    return link, Program(
-        script=program["script"],
-        arguments=tuple(program["arguments"]),
-        is_module=program["is_module"],
-        seed=given["seed"],
+    words = given["program"]
+    program = Program(**{**words, "arguments": tuple(words["arguments"]), "preload": tuple(words["preload"])})
+    rank, local_rank = given["rank"], given["local_rank"]
+    return link_of(program, channels, page, given["proc"], rank, local_rank), program
+
+
+def link_of(
+    program: Program,
+    channels: Sequence[Channel],
+    page: Page,
+    proc: int,
+    rank: int | None,
+    local_rank: int | None,
+) -> Link:
+    """A worker's link to its supervisor."""
+    control, store, release = channels
+    return Link(
+        control=control,
+        store=store,
+        release=release,
+        page=page,
+        proc=proc,
+        rank=rank,
+        local_rank=local_rank,
+        seed=program.seed,
+        local_world_size=program.local_world_size,
+        address=program.address,
     )
 
 

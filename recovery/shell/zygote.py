@@ -15,7 +15,9 @@ from typing import Any
 
 from recovery.errors import RecoveryError
 from recovery.shell.channel import Channel
-from recovery.shell.linux import die_with_parent
+from recovery.shell.linux import die_with_parent, enter_namespace
+
+MAX_NAMESPACES = 6
 
 
 @dataclass
@@ -95,8 +97,19 @@ class Zygote:
             ) from None
         return zygote
 
-    def launch(self, args: Sequence[str], env: Mapping[str, str], cwd: str, stdout: int, stderr: int) -> Job:
+    def launch(
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        stdout: int,
+        stderr: int,
+        namespaces: Sequence[int] = (),
+    ) -> Job:
         """Start `python -m recovery.launch ARGS` in a fork; `env` is added to the warm environment.
+
+        `namespaces` are descriptors of /proc/PID/ns/..., entered in this order before anything else: the user
+        namespace comes first, it is what allows the others.
 
         Raises:
             RecoveryError: the warm process is gone.
@@ -105,7 +118,12 @@ class Zygote:
         number = self._next
         try:
             self._channel.send(
-                (stdout, stderr), op="launch", number=number, args=list(args), env=dict(env), cwd=cwd
+                (stdout, stderr, *namespaces),
+                op="launch",
+                number=number,
+                args=list(args),
+                env=dict(env),
+                cwd=cwd,
             )
             while number not in self._jobs:
                 self._take(self._channel.receive())
@@ -158,7 +176,7 @@ def serve(channel: Channel) -> None:
             _report_exits(channel, running)
         if channel.fileno() in readable:
             try:
-                message, fds = channel.receive_with_fds(2)
+                message, fds = channel.receive_with_fds(2 + MAX_NAMESPACES)
             except EOFError:
                 break
             pid = _fork_supervisor(channel, message, fds, (reading, writing))
@@ -193,6 +211,9 @@ def _fork_supervisor(
     code = 70
     try:
         signal.set_wakeup_fd(-1)
+        for fd in fds[2:]:
+            enter_namespace(fd)
+        # After that: with new credentials the kernel forgets whose death this process asked to follow.
         die_with_parent(parent)
         channel.close()
         for fd in pipe:

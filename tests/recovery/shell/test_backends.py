@@ -42,13 +42,13 @@ def nccl(monkeypatch: pytest.MonkeyPatch) -> Nccl:
 
 
 def test_an_nccl_group_connects_while_the_generation_forms(nccl: Nccl) -> None:
-    group = nccl.form("store", rank=1, size=4, generation=7)
+    group = nccl.form("store", rank=1, size=4, generation=7, address="")
     assert group.made_with == ("store", 1, 4, GROUP_TIMEOUT)
     assert group.calls == [("connect", torch.device("cuda", 3))]
 
 
 def test_an_nccl_group_is_aborted_because_it_has_no_sockets_to_shut(nccl: Nccl) -> None:
-    group = nccl.form("store", 0, 1, 1)
+    group = nccl.form("store", 0, 1, 1, "")
     nccl.abort(group)
     assert group.calls[-1] == "abort"
     assert not nccl.released_from_outside

@@ -42,9 +42,9 @@ def connected() -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 def test_shutting_sockets_ends_a_wait_and_touches_no_other_address(connected: subprocess.Popen[str]) -> None:
-    assert linux.shut_sockets(connected.pid, "127.77.9.8") == 0
+    assert linux.shut_sockets(connected.pid, linux.Ends("127.77.9.8")) == 0
     # Two ends, but the process may be quicker to go on than we are to reach the second.
-    assert linux.shut_sockets(connected.pid, "127.77.9.9") in (1, 2)
+    assert linux.shut_sockets(connected.pid, linux.Ends("127.77.9.9")) in (1, 2)
     assert connected.stdout is not None
     assert connected.stdout.read().splitlines() == ["read b''", "still here", "listening"]
 
@@ -52,7 +52,7 @@ def test_shutting_sockets_ends_a_wait_and_touches_no_other_address(connected: su
 @pytest.mark.slow
 def test_sockets_of_a_stopped_process_can_be_shut(connected: subprocess.Popen[str]) -> None:
     os.kill(connected.pid, signal.SIGSTOP)
-    assert linux.shut_sockets(connected.pid, "127.77.9.9") == 2
+    assert linux.shut_sockets(connected.pid, linux.Ends("127.77.9.9")) == 2
     os.kill(connected.pid, signal.SIGCONT)
     assert connected.stdout is not None
     assert connected.stdout.readline() == "read b''\n"
@@ -61,7 +61,7 @@ def test_sockets_of_a_stopped_process_can_be_shut(connected: subprocess.Popen[st
 def test_a_process_that_is_gone_has_no_sockets() -> None:
     process = subprocess.Popen(["true"])
     process.wait()
-    assert linux.shut_sockets(process.pid, "127.77.9.9") == 0
+    assert linux.shut_sockets(process.pid, linux.Ends("127.77.9.9")) == 0
     assert linux.start_ticks(process.pid) is None
     assert linux.run_queue_wait_s(process.pid) == 0.0
 

@@ -1,0 +1,235 @@
+"""The coordinator's end of all nodes: who they are, what they say, and what they are told.
+
+It decides nothing about the job. It makes sure that a message counts once, comes from who it says, and
+belongs to that node's present session.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from recovery.core.nodes import Standing
+from recovery.shell.line import Conversation, Line, LineBroken
+from recovery.shell.probing import Address, Prober
+from recovery.shell.reactor import Reactor
+
+GREETING_S = 5.0
+"""Who has connected must have proved itself and said who it is by then."""
+FAREWELL_S = 2.0
+"""How long the end of the job waits for nodes to have heard of it."""
+MAX_STRANGERS = 128
+
+
+@dataclass
+class Guest:
+    """One node, as long as its session lasts."""
+
+    index: int
+    session: int
+    supervisor: str
+    probe_address: Address
+    talk: Conversation = field(default_factory=Conversation)
+    sampled_at: float = 0.0
+    """When the progress of its ranks was last heard."""
+
+
+class Hub:
+    """Listens for nodes. `hear` is told (node, session, message), `joined` (node, session)."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        address: Address,
+        secret: bytes,
+        facts: Mapping[str, Any],
+        *,
+        welcome: Mapping[str, Any],
+        standing: Callable[[int], Standing],
+        joined: Callable[[int, int], None],
+        hear: Callable[[int, int, dict[str, Any]], None],
+    ) -> None:
+        self._reactor, self._secret, self._facts = reactor, secret, facts
+        self._welcome, self._standing, self._joined, self._hear = welcome, standing, joined, hear
+        self._job = os.urandom(8).hex()
+        self._listener = socket.create_server(address, backlog=64)
+        self._listener.setblocking(False)
+        self.address: Address = self._listener.getsockname()[:2]
+        self.prober = Prober(reactor, secret, self.address[0])
+        self._strangers: dict[Line, float] = {}
+        self._guests: dict[int, Guest] = {}
+        self._sessions = 1  # the coordinator's own node has the first
+        reactor.watch(self._listener.fileno(), self._accept)
+
+    # ------------------------------------------------------------------ who is there
+
+    def guest(self, node: int) -> Guest | None:
+        return self._guests.get(node)
+
+    def probe_addresses(self) -> dict[int, Address]:
+        found = {index: guest.probe_address for index, guest in self._guests.items()}
+        return {0: self.prober.address, **found}
+
+    def say(self, node: int, **message: Any) -> None:
+        """Tell a node something; kept for it while its connection is broken, dropped with its session."""
+        guest = self._guests.get(node)
+        if guest is None:
+            return
+        line = guest.talk.line
+        try:
+            guest.talk.send(**message)
+        except LineBroken:
+            self._lost(guest, line)
+            return
+        if line is not None:
+            self._watch(line, lambda: self._read(guest, line))
+
+    def forget(self, node: int) -> None:
+        """Its session is over: whatever still comes of it no longer counts."""
+        guest = self._guests.pop(node, None)
+        if guest is not None:
+            self._lost(guest, guest.talk.line)
+
+    def tick(self) -> None:
+        self.prober.tick()
+        now = time.monotonic()
+        for line, since in list(self._strangers.items()):
+            if now - since > GREETING_S:
+                self._dismiss(line)
+
+    def close(self, **last: Any) -> None:
+        """Say a last thing to every node and wait, for a while, until each has heard it and hung up."""
+        for index in list(self._guests):
+            self.say(index, **last)
+        deadline = time.monotonic() + FAREWELL_S
+        while time.monotonic() < deadline and any(g.talk.line for g in self._guests.values()):
+            self._reactor.turn(0.05)
+        for guest in self._guests.values():
+            self._lost(guest, guest.talk.line)
+        for line in list(self._strangers):
+            self._dismiss(line)
+        self.prober.close()
+        self._reactor.drop(self._listener.fileno())
+        self._listener.close()
+
+    # ------------------------------------------------------------------ greetings
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return  # gone again
+        if len(self._strangers) >= MAX_STRANGERS:
+            sock.close()
+            return
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        line = Line(sock, self._secret, coordinator=True)
+        self._strangers[line] = time.monotonic()
+        self._watch(line, lambda: self._greet(line))
+
+    def _watch(self, line: Line, callback: Callable[[], None]) -> None:
+        self._reactor.watch(line.fileno(), callback, writing=line.wants_to_write)
+
+    def _dismiss(self, line: Line) -> None:
+        self._strangers.pop(line, None)
+        self._reactor.drop(line.fileno())
+        line.close()
+
+    def _greet(self, line: Line) -> None:
+        try:
+            line.flush()
+            messages = line.receive()
+            if not messages:
+                self._watch(line, lambda: self._greet(line))
+                return
+            self._hello(line, messages[0]["hello"])
+        except LineBroken as error:
+            print(f"recovery: a connection was refused: {error}", file=sys.stderr, flush=True)
+            self._dismiss(line)
+        except (KeyError, TypeError, ValueError) as error:
+            print(f"recovery: a greeting that makes no sense: {error!r}", file=sys.stderr, flush=True)
+            self._dismiss(line)
+
+    def _hello(self, line: Line, hello: dict[str, Any]) -> None:
+        index, supervisor = int(hello["node"]), str(hello["supervisor"])
+        session, heard = int(hello["session"]), int(hello["received"])
+        guest = self._guests.get(index)
+        refusal = self._refusal(index, hello)
+        if refusal is not None:
+            line.send(refused=refusal, final=True)
+            self._dismiss(line)
+            return
+        if session:
+            if guest is None or (guest.session, guest.supervisor) != (session, supervisor):
+                line.send(refused="that session is over", final=False)
+                self._dismiss(line)
+                return
+            self._lost(guest, guest.talk.line)
+        else:
+            if self._standing(index) is not Standing.ABSENT and (
+                guest is None or guest.supervisor != supervisor
+            ):
+                # Another supervisor of that node may have left processes: its lease has to run out first.
+                line.send(refused="the lease of an earlier supervisor has not run out", final=False)
+                self._dismiss(line)
+                return
+            self.forget(index)
+            self._sessions += 1
+            host, port = hello["probe"]
+            guest = Guest(index, self._sessions, supervisor, (str(host), int(port)))
+            self._guests[index] = guest
+        del self._strangers[line]
+        line.send(
+            welcome=dict(self._welcome), session=guest.session, received=guest.talk.received, job=self._job
+        )
+        try:
+            guest.talk.attach(line, heard)
+        except LineBroken:
+            self._lost(guest, line)
+            return
+        self._watch(line, lambda: self._read(guest, line))
+        if not session:
+            self._joined(index, guest.session)
+
+    def _refusal(self, index: int, hello: dict[str, Any]) -> str | None:
+        """Why this node can never take part."""
+        if hello["job"] not in ("", self._job):
+            return "it belongs to an earlier start of this job"
+        for name, value in self._facts.items():
+            if hello["facts"].get(name) != value:
+                theirs = hello["facts"].get(name)
+                return f"it was started with {name} = {theirs!r}, the coordinator with {value!r}"
+        if not 1 <= index < int(self._facts["nnodes"]):
+            return f"node rank {index} is not one of 1 to {int(self._facts['nnodes']) - 1}"
+        return None
+
+    # ------------------------------------------------------------------ listening
+
+    def _read(self, guest: Guest, line: Line) -> None:
+        if guest.talk.line is not line:
+            return
+        try:
+            line.flush()
+            frames = line.receive()
+            messages = [message for frame in frames if (message := guest.talk.take(frame)) is not None]
+        except LineBroken:
+            self._lost(guest, line)
+            return
+        self._watch(line, lambda: self._read(guest, line))
+        for message in messages:
+            if self._guests.get(guest.index) is not guest:
+                return  # its session has ended with one of the messages
+            self._hear(guest.index, guest.session, message)
+
+    def _lost(self, guest: Guest, line: Line | None) -> None:
+        """The connection has ended; the session lasts until its lease is over."""
+        if line is None or guest.talk.line is not line:
+            return
+        guest.talk.line = None
+        self._reactor.drop(line.fileno())
+        line.close()
