@@ -53,10 +53,11 @@ class Probe:
         fields = {"pairs": sorted(pairs), "count": count, "gap_s": gap_s, "wait_s": wait_s}
         return self._ask("burst", count * gap_s + wait_s, **fields)
 
-    def flow(self, pairs: Iterable[Pair], seconds: float) -> dict[str, Any]:
-        """By `a>b`: bytes per second of a new connection, one after the other."""
+    def flow(self, pairs: Iterable[Pair], skip_s: float, seconds: float) -> dict[str, Any]:
+        """By `a>b`: bytes per second of a new connection after its first `skip_s`, one after the other."""
         ways = sorted(pairs)
-        return self._ask("flow", len(ways) * (seconds + 5.0), pairs=ways, seconds=seconds)
+        takes_s = len(ways) * (skip_s + seconds + 5.0)
+        return self._ask("flow", takes_s, pairs=ways, skip_s=skip_s, seconds=seconds)
 
     def hold(self, pairs: Iterable[Pair]) -> dict[str, Any]:
         """Open connections and keep them; whether each could be opened."""

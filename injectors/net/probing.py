@@ -56,13 +56,13 @@ class End:
         self.tcp.listen(64)
         self.index = index
 
-    def dial(self, other: End) -> socket.socket:
-        """Begin a connection from this node to the other."""
+    def dial(self, other: End) -> tuple[socket.socket, str | None]:
+        """Begin a connection from this node to the other; the error, if it fails at once."""
         setns(self.net, CLONE_NEWNET)
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
-        sock.connect_ex(other.tcp.getsockname())
-        return sock
+        number = sock.connect_ex(other.tcp.getsockname())
+        return sock, None if number in (0, errno.EINPROGRESS) else errno.errorcode.get(number, str(number))
 
 
 class Held:
@@ -91,22 +91,23 @@ class Prober:
         cut = set(silent)
         dialled = {pair: self.ends[pair[0]].dial(self.ends[pair[1]]) for pair in pairs}
         arrived: dict[Pair, float] = {}
-        answers: dict[Pair, str] = {}
+        answers = {pair: error for pair, (_, error) in dialled.items() if error}
+        calls = {pair: sock for pair, (sock, _) in dialled.items()}
         sent: dict[str, tuple[Pair, float]] = {}
         while True:
             now = time.monotonic()
             if not sent or now - max(t for _, t in sent.values()) > 0.1:
                 self._send([pair for pair in pairs if pair not in arrived], sent)
             self._collect(sent, arrived)
-            self._outcomes(dialled, answers)
+            self._outcomes(calls, answers)
             open_ways = [p for p in pairs if p not in cut and p not in arrived]
             open_ways += [p for p in pairs if not {p, p[::-1]} & cut and p not in answers]
             missing = len(arrived) < len(pairs) or len(answers) < len(pairs)
             waited_s = time.monotonic() - start
             if not missing or waited_s > open_s or (not open_ways and waited_s > settle_s):
                 break
-            self._wait([*dialled.values()])
-        for sock in dialled.values():
+            self._wait(0.02)
+        for sock in calls.values():
             sock.close()
         return {
             word(pair): {"udp_ms": arrived.get(pair), "tcp": answers.get(pair, "silent")} for pair in pairs
@@ -121,20 +122,24 @@ class Prober:
             self._send(pairs, sent)
             until = time.monotonic() + gap_s
             while (left := until - time.monotonic()) > 0:
-                self._wait([], left)
+                self._wait(left)
                 self._times(sent, took)
         until = time.monotonic() + wait_s
         while any(len(took[pair]) < count for pair in pairs) and (left := until - time.monotonic()) > 0:
-            self._wait([], left)
+            self._wait(left)
             self._times(sent, took)
         return {word(pair): summary(sorted(took[pair]), count) for pair in pairs}
 
-    def flow(self, pairs: list[Pair], seconds: float) -> dict[str, Any]:
-        """Bytes per second that a new connection carries, one way after the other."""
+    def flow(self, pairs: list[Pair], skip_s: float, seconds: float) -> dict[str, Any]:
+        """Bytes per second that a new connection carries, one way after the other.
+
+        Args:
+            skip_s: what comes first is not counted: a limit lets a bucketful pass.
+        """
         found = {}
         for a, b in pairs:
             held = self._connect((a, b), 5.0)
-            found[word((a, b))] = pour(held, seconds) if held else {"bytes": 0, "bytes_s": 0.0}
+            found[word((a, b))] = pour(held, skip_s, seconds) if held else {"bytes": 0, "bytes_s": 0.0}
         return found
 
     def hold(self, pairs: list[Pair]) -> dict[str, Any]:
@@ -192,7 +197,7 @@ class Prober:
     def _connect(self, pair: Pair, timeout_s: float) -> Held | None:
         """A connection of which both ends are here. Other callers at the listener are none of ours."""
         self._drain()
-        left, listener = self.ends[pair[0]].dial(self.ends[pair[1]]), self.ends[pair[1]].tcp
+        (left, _), listener = self.ends[pair[0]].dial(self.ends[pair[1]]), self.ends[pair[1]].tcp
         until = time.monotonic() + timeout_s
         while (rest := until - time.monotonic()) > 0:
             if not select.select([listener], [], [], rest)[0]:
@@ -240,15 +245,15 @@ class Prober:
                 pair, t = sent.pop(nonce)
                 took[pair].append((time.monotonic() - t) * 1e3)
 
-    def _outcomes(self, dialled: dict[Pair, socket.socket], answers: dict[Pair, str]) -> None:
-        waiting = {sock: pair for pair, sock in dialled.items() if pair not in answers}
+    def _outcomes(self, calls: dict[Pair, socket.socket], answers: dict[Pair, str]) -> None:
+        waiting = {sock: pair for pair, sock in calls.items() if pair not in answers}
         if not waiting:
             return
         for sock in select.select([], list(waiting), [], 0)[1]:
             number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             answers[waiting[sock]] = "ok" if number == 0 else errno.errorcode.get(number, str(number))
 
-    def _wait(self, dialled: list[socket.socket], at_most_s: float = 0.02) -> None:
+    def _wait(self, at_most_s: float) -> None:
         select.select([end.udp for end in self.ends.values()], [], [], at_most_s)
 
     def _drain(self) -> None:
@@ -274,16 +279,17 @@ def summary(took_ms: list[float], count: int) -> dict[str, Any]:
     return found
 
 
-def pour(held: Held, seconds: float) -> dict[str, Any]:
-    """Send as fast as the connection takes it, and count what arrives."""
-    data, got, start = bytes(1 << 16), 0, time.monotonic()
+def pour(held: Held, skip_s: float, seconds: float) -> dict[str, Any]:
+    """Send as fast as the connection takes it, and count what arrives after the first `skip_s`."""
+    data, got, start = bytes(1 << 16), 0, time.monotonic() + skip_s
     while (left := start + seconds - time.monotonic()) > 0:
         readable, writable, _ = select.select([held.right], [held.left], [], left)
         try:
             if writable:
                 held.left.send(data)
             if readable:
-                got += len(held.right.recv(1 << 20))
+                came = len(held.right.recv(1 << 20))
+                got += came if time.monotonic() > start else 0
         except OSError:
             break
     took_s = time.monotonic() - start

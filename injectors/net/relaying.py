@@ -113,6 +113,9 @@ class Relay:
                 frame = self._in.recv(LONGEST)
             except BlockingIOError:
                 return
+            except OSError as error:
+                # Its end in the node was removed, and this one with it: there is nothing left to relay.
+                raise SystemExit(0) from error
             if self._rng.random() < self._loss or self._queued > QUEUE_BYTES:
                 self.counts["dropped"] += 1
                 continue

@@ -134,5 +134,5 @@ class LinkWay(Way):
         found = {}
         for node in data["nodes"]:
             seen = links.show(space.standing(node), node["interface"]) or {}
-            found[f"{node['name']} carrier_changes"] = int(seen.get("carrier_changes", 0))
+            found[f"{node['name']} {node['interface']} is up"] = int("UP" in seen.get("flags", ()))
         return found
