@@ -20,11 +20,12 @@ import os
 
 def install() -> None:
     """Hook the imports. Called once, by sitecustomize."""
-    from . import core, groups, imports, runtime, steps
+    from . import core, groups, imports, loader, runtime, steps
 
     agent = core.AGENT
     imports.when_imported("torch", lambda module: steps.install(agent, module))
     imports.when_imported("torch.distributed.distributed_c10d", lambda module: groups.install(agent, module))
+    imports.when_imported("torch.utils.data.dataloader", lambda module: loader.install(agent, module))
     imports.when_imported("recovery.events", lambda module: runtime.install(agent, module))
     imports.on_problem = agent.note_problem
     imports.start()

@@ -227,7 +227,7 @@ class Agent:
             user_code: whether an exception raised here reaches the user's code.
 
         Returns:
-            A collective fault that the caller is to carry out.
+            A fault of a collective or of a batch, which the caller is to carry out.
         """
         if getattr(self._busy, "inside", False):
             return None
@@ -237,12 +237,11 @@ class Agent:
         error: BaseException | None = None
         try:
             for armed in [armed for armed in self.hot if self._is_due(armed, point, user_code)]:
-                of_call = armed.name.startswith("collective.")
-                if of_call and found is not None:
+                if armed.of_call and found is not None:
                     # One call, one fault; the other one takes the next call that fits.
                     armed.rewind()
                 elif self._ask(armed, point) and armed.fault.get("inside"):
-                    if of_call:
+                    if armed.of_call:
                         found = armed
                     else:
                         error = acts.perform(self, armed) or error

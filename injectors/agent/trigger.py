@@ -1,8 +1,9 @@
 """When a fault is due: pure matching of a trigger against one point that the victim passed.
 
-A point is one of three kinds. A *phase* point is the entry into a phase of a step, a *collective* point
-is a collective about to be issued, an *event* point is an event of the recovery. A trigger that names
-an event or a collective matches only points of that kind; any other trigger matches phase points.
+A point is one of four kinds. A *phase* point is the entry into a phase of a step, a *collective* point
+is a collective about to be issued, an *event* point is an event of the recovery, a *batch* point is a batch
+that a data loader is about to hand out. A trigger that names an event or a collective matches only points of
+that kind, and so does that of a fault of batches; any other trigger matches phase points.
 Standard library only: this file runs inside the victim.
 """
 
@@ -35,6 +36,8 @@ DEFAULT_PHASE = {
     "process.exception": "forward",
     "process.oom": "forward",
 }
+# Carried out where a data loader hands a batch to the training code.
+OF_BATCH = ("data.slow", "data.bad_batch")
 KEYS = ("step", "phase", "collective", "event", "after_s", "occurrence")
 
 
@@ -43,7 +46,7 @@ class Point:
     """Where a process is at one moment."""
 
     kind: str
-    """phase | collective | event."""
+    """phase | collective | event | batch."""
     step: int | None = None
     phase: str = "idle"
     op: str = ""
@@ -102,6 +105,8 @@ class Armed:
         self.id = str(fault["id"])
         self.name = str(fault["name"])
         self.params: Mapping[str, Any] = fault.get("params") or {}
+        self.of_call = self.name.startswith("collective.") or self.name in OF_BATCH
+        """Whether the caller at the point carries it out, on the call that it was about to make."""
         when: Mapping[str, Any] = fault["when"]
         self.step: int | None = when.get("step")
         self.phase: str | None = when.get("phase")
@@ -139,6 +144,8 @@ class Armed:
             return False
         if self.event is not None:
             return point.kind == "event" and point.event == self.event
+        if self.name in OF_BATCH:
+            return point.kind == "batch" and self._phase_fits(point)
         if self.collective is not None:
             return point.kind == "collective" and self._phase_fits(point) and self._nth_fits(point)
         return point.kind == "phase" and self._phase_fits(point)
