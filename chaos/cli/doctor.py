@@ -116,7 +116,9 @@ def _fault_lines(faults: list[Ladder]) -> list[str]:
         for rung in ladder.rungs:
             if rung is taken:
                 break
-            reason = "see above" if str(rung.missing) in shown else str(rung.missing)
+            # A remedy stands on a line of its own in errors; here the reason is one line.
+            why = str(rung.missing).replace("\n  mend: ", "; ")
+            reason = "see above" if str(rung.missing) in shown else why
             shown.add(str(rung.missing))
             lines += _wrapped(f"{' ' * (width + 7)}not by {rung.name}: {reason}", width + 9)
     return lines

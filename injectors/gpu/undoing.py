@@ -32,6 +32,8 @@ def _restore(record: Mapping[str, Any], put_back: Any) -> tuple[bool, str]:
     """Let `put_back` decide and act, if the claim says that we set something; then give the claim back."""
     data = record["data"]
     if not claim.is_ours(data["claim"], data["token"]):
+        # A draft of the claim may be there: the tool died while it made it.
+        claim.give_back(data["claim"], data["token"])
         return True, "nothing of ours is set: it never was, or it has been undone"
     if importlib.util.find_spec("pynvml") is None:
         undo.site_packages()

@@ -17,17 +17,11 @@ DOCKERS = ("/var/lib/docker/", "/run/docker/", "/docker/", "/var/lib/containerd/
 COMMAND_S = 20
 
 
-def snapshot(watched: tuple[Path, ...] = ()) -> dict[str, str]:
-    """Everything, each thing under a name of its own.
-
-    Args:
-        watched: files whose content belongs to the machine's state (a stand-in's settings).
-    """
+def snapshot() -> dict[str, str]:
+    """Everything, each thing under a name of its own."""
     state: dict[str, str] = {}
     for part in (_nft, _qdiscs, _links, _cgroups, _mounts, _containers, _networks):
         state.update(part())
-    for path in watched:
-        state[f"file {path}"] = path.read_text() if path.is_file() else "(none)"
     return state
 
 

@@ -6,7 +6,7 @@ A fault without a line here is taken from the first scenario of a shipped suite 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +15,18 @@ from chaos.plan import Plan, make_plan
 from chaos.runner import facts
 from chaos.suite import find, load
 from injectors.catalogue import CATALOGUE
+from tests.injectors.gpu import stand_in
 
 STANDIN = Path(__file__).parents[1] / "standin"
 STEP_S = 0.02
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What was made for a fault to act on: variables for the tool, and a look at what must not be changed."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    look: Callable[[], dict[str, str]] = dict
 
 
 @dataclass(frozen=True)
@@ -29,27 +38,40 @@ class Setup:
         job: standin (processes that only sleep), busy (processes that only compute), recovery (two ranks of
             the real runtime), or the name of a kind of cluster with the real runtime on it.
         needs: capabilities of the machine, see tests/conftest.py.
-        env: variables for the tool.
-        watched: files whose content must be the same afterwards.
+        stage: makes what the fault acts on, in a folder.
         recover: the bound of a recovery; a fault without a duration is taken back after that time.
     """
 
     entry: Mapping[str, object]
     job: str = "standin"
     needs: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    watched: tuple[Path, ...] = ()
+    stage: Callable[[Path], Stage] | None = None
     recover: str = "10s"
 
 
 BY_CLOCK: Mapping[str, object] = {"where": {"rank": 1}, "when": {"after_s": 0.05}, "for": "300ms"}
 IN_A_COLLECTIVE: Mapping[str, object] = {"where": {"rank": 1}, "when": {"step": 6, "phase": "backward"}}
 
+
+def _gpus(folder: Path) -> Stage:
+    """Two devices of a stand-in for NVML; their settings and who has claimed them."""
+    library = stand_in.compile_library(folder)
+    assert library is not None, "no C compiler on this machine"
+    made = stand_in.fresh(library)
+    return Stage(stand_in.environment(made), made.snapshot)
+
+
+ON_DEVICE = Setup({**BY_CLOCK, "with": {"device": "0"}}, stage=_gpus)
+
 SETUPS: Mapping[str, Setup] = {
     "process.stop": Setup(BY_CLOCK),
     "collective.hang": Setup(IN_A_COLLECTIVE, "recovery", recover="300ms"),
     "collective.delay": Setup({**IN_A_COLLECTIVE, "for": "150ms"}, "recovery"),
     "host.cpu_throttle": Setup(BY_CLOCK, "busy", ("cgroup",)),
+    "gpu.clock_lock": ON_DEVICE,
+    "gpu.power_cap": ON_DEVICE,
+    "gpu.contend": ON_DEVICE,
+    "gpu.mem_hog": ON_DEVICE,
 }
 
 
@@ -73,7 +95,10 @@ def plan_for(fault: str, use: Use | None, folder: Path) -> Plan:
 def needs_of(fault: str) -> tuple[str, ...]:
     """The capabilities that a run with this fault needs here."""
     setup = SETUPS.get(fault)
-    return () if setup is None else setup.needs
+    if setup is not None:
+        return setup.needs
+    kinds = {"nodes": ("netns", "nft"), "process": ()}[CATALOGUE[fault].aims_at]
+    return (*kinds, *(need for need in CATALOGUE[fault].needs if need == "gpu"))
 
 
 def _suite(fault: str, setup: Setup) -> dict[str, object]:
