@@ -1,6 +1,6 @@
-"""Stand between this process's Python code and the files that it writes; only those that a rule asks for.
+"""Stand between this process's Python code and the files that it writes, those that a rule asks for.
 
-Covered: `open` and all that is built on it (pathlib, tempfile, shutil, gzip, json, pickle, DCP's file writer),
+Covered: `open` and all that is built on it (pathlib, tempfile, shutil, gzip, DCP's writer),
 `os.write`, `pwrite`, `writev`, `fsync`, `fdatasync` and `sendfile` on a matching descriptor, and `torch.save`
 to a path, whose writer is C++: while a rule matches the path it gets a Python stream. Not covered: what C code
 writes by itself (`numpy.save` of an array, safetensors, memory maps), and files that were open before.
@@ -67,7 +67,7 @@ class Rule:
         """Carry out a write; returns what the writer is told, or raises OSError."""
         raise NotImplementedError
 
-    def sync(self, path: str, fd: int) -> None:  # noqa: B027  # most rules leave it alone
+    def sync(self, path: str, fd: int) -> None:
         """Called before a file is synced; may raise OSError."""
 
 
@@ -166,7 +166,7 @@ class Files:
         if not text:
             return buffer
         wrapper = io.TextIOWrapper(buffer, encoding, errors, newline, line_buffering=buffering == 1)
-        wrapper.mode = mode
+        wrapper.mode = mode  # type: ignore[misc]  # as C's open does
         return wrapper
 
     def _zip_writer(self, real: Callable[[Any], Any], stream_writer: Any, target: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Put something else in the place of functions, everywhere where they are known by name, and put them back."""
+"""Put something else in the place of functions, wherever they are known by name, and put them back."""
 
 from __future__ import annotations
 

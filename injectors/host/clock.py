@@ -30,7 +30,7 @@ class HostClock(LastingFault):
         "a host whose clock was set or drifts: time-outs, leases and file names by wall clock go wrong"
     )
     does_not_certify: ClassVar[str] = (
-        "C and C++ code, file times and children of the victim: they see the host's clock, and so do functions "
+        "C and C++ code, file times and children of the victim, which see the host's clock; so do functions "
         "that hold an earlier reference in a default argument or a closure"
     )
     expects: ClassVar[str | None] = None

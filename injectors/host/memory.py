@@ -53,7 +53,7 @@ class HostMemory(Fault):
         "a leak under a container's memory limit, a data loader that caches too much: SIGKILL without a word"
     )
     does_not_certify: ClassVar[str] = (
-        "a host that runs out as a whole: there the kernel may choose another process, and everything slows first"
+        "a host that runs out as a whole: the kernel may choose another process there, and all slows first"
     )
     expects: ClassVar[str | None] = "crash"
 

@@ -1,7 +1,18 @@
+"""What the undo records of this family mean. Standard library only."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from injectors import lasting
+from injectors.storage import keeping
 from injectors.undo import Handler
 
-HANDLERS: Mapping[str, Handler] = {}
+
+def _put_back(record: Mapping[str, Any]) -> tuple[bool, str]:
+    return keeping.put_back(Path(record["data"]["kept"]))
+
+
+HANDLERS: Mapping[str, Handler] = {"storage.kept": _put_back, "storage.lasting": lasting.released}

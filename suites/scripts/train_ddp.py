@@ -9,6 +9,8 @@ exact to the last bit.
 
 import argparse
 import datetime
+import hashlib
+import io
 import os
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--checkpoints", type=Path, required=True)
+    parser.add_argument("--careful", action="store_true", help="check sums, and do without a failed save")
     parser.add_argument("--every", type=int, default=5, help="steps between checkpoints")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
@@ -37,9 +40,14 @@ def batch(seed: int, rank: int, step: int) -> tuple[Tensor, Tensor]:
     return x, torch.sin(x[:, :4].sum(1, keepdim=True)) + 0.5 * x[:, 4:5]
 
 
-def newest(folder: Path) -> Path | None:
-    found = sorted(folder.glob("step-*.pt"))
-    return found[-1] if found else None
+def newest(folder: Path, careful: bool) -> Path | None:
+    found = sorted(folder.glob("step-*.pt"), reverse=True)
+    return next((path for path in found if not careful or is_sound(path)), None)
+
+
+def is_sound(path: Path) -> bool:
+    total = path.with_suffix(".sha256")
+    return total.is_file() and total.read_text() == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def save(folder: Path, step: int, state: dict[str, object]) -> None:
@@ -47,6 +55,19 @@ def save(folder: Path, step: int, state: dict[str, object]) -> None:
     partial = folder / f"partial-{step:06d}"
     torch.save(state, partial)
     os.replace(partial, folder / f"step-{step:06d}.pt")
+
+
+def save_carefully(folder: Path, step: int, state: dict[str, object]) -> None:
+    """The sum is that of the bytes in memory, so it tells what the disk made of them."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    partial, final = folder / f"partial-{step:06d}", folder / f"step-{step:06d}.pt"
+    try:
+        partial.write_bytes(buffer.getbuffer())
+        final.with_suffix(".sha256").write_text(hashlib.sha256(buffer.getbuffer()).hexdigest())
+        os.replace(partial, final)
+    except OSError as error:
+        print(f"step {step}: no checkpoint: {error}", flush=True)
 
 
 def main() -> None:
@@ -61,7 +82,7 @@ def main() -> None:
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=10, gamma=0.8)
 
     first = 0
-    checkpoint = newest(args.checkpoints)
+    checkpoint = newest(args.checkpoints, args.careful)
     if checkpoint is not None:
         saved = torch.load(checkpoint, weights_only=True)
         model.load_state_dict(saved["model"])
@@ -84,7 +105,8 @@ def main() -> None:
             print(f"step {step} loss {loss.item():.6f}", flush=True)
             if (step + 1) % args.every == 0:
                 state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-                save(args.checkpoints, step, {**state, "scheduler": scheduler.state_dict()})
+                keep = save_carefully if args.careful else save
+                keep(args.checkpoints, step, {**state, "scheduler": scheduler.state_dict()})
     dist.destroy_process_group()
 
 

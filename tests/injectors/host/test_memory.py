@@ -60,7 +60,7 @@ def test_a_process_that_the_killer_would_spare_is_refused(
 ) -> None:
     assert exempted(sleeper.pid) is None
     monkeypatch.setattr("injectors.host.memory.exempted", lambda pid: "pid 1 is exempt from the killer")
-    with pytest.raises(FaultError, match="exempt|can not be|no cgroup"):
+    with pytest.raises(FaultError, match=r"exempt|can not be|no cgroup"):
         HostMemory().undo_record(sleeper)
 
 
