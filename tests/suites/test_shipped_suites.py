@@ -15,7 +15,7 @@ from chaos.suite import load
 from injectors.catalogue import CATALOGUE as faults
 
 SUITES = Path(__file__).parents[2] / "suites"
-NAMES = ("smoke", "process", "collectives", "recovery_under_fire", "torchrun", "soak", "controls")
+NAMES = ("smoke", "process", "collectives", "recovery_under_fire", "torchrun", "soak", "controls", "gpu")
 FACTS = Facts(torch="2.13.0", sources={}, folder="package:suites")
 
 

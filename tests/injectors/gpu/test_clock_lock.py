@@ -205,6 +205,26 @@ def test_a_tool_killed_before_it_set_anything_leaves_only_its_claim(gpu: Any, on
     assert gpu.snapshot() == before
 
 
+def test_a_claim_that_was_being_written_is_removed(
+    gpu: Any, on_device: Victim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = gpu.snapshot()
+    record = GpuClockLock().undo_record(on_device)
+
+    def die(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    # As SIGKILL does it: nothing after the draft is carried out.
+    with monkeypatch.context() as patch:
+        patch.setattr("os.link", die)
+        patch.setattr("os.unlink", lambda path: None)
+        with pytest.raises(KeyboardInterrupt):
+            claim.take(record.data["claim"], record.data["token"])
+    assert len(gpu.claims()) == 1
+    assert undo.carry_out(record.as_dict())["done"]
+    assert gpu.snapshot() == before
+
+
 def test_a_device_that_is_lost_is_told_and_undone_when_it_is_back(gpu: Any, on_device: Victim) -> None:
     fault = GpuClockLock()
     record = fault.undo_record(on_device)
