@@ -26,7 +26,14 @@ def _burst(rate_bytes_s: float) -> int:
 
 
 def _tbf(fault: Any) -> list[str]:
-    return ["rate", f"{fault.rate_bytes_s * 8:.0f}bit", "burst", str(_burst(fault.rate_bytes_s)), "latency", "400ms"]
+    return [
+        "rate",
+        f"{fault.rate_bytes_s * 8:.0f}bit",
+        "burst",
+        str(_burst(fault.rate_bytes_s)),
+        "latency",
+        "400ms",
+    ]
 
 
 def _police(fault: Any, scene: Scene) -> dict[int, list[str]]:
@@ -101,5 +108,8 @@ class NetBandwidth(base.NetFault):
         for name, seen in after["flow"].items():
             was, now = before["flow"][name]["bytes_s"], seen["bytes_s"]
             if now < min(0.3 * was, 2 * self.rate_bytes_s):
-                return False, f"{name} still carries no more than {now / 1e6:.2f} MB/s, {was / 1e6:.2f} before"
+                return (
+                    False,
+                    f"{name} still carries no more than {now / 1e6:.2f} MB/s, {was / 1e6:.2f} before",
+                )
         return base.reached_again(before["reach"], after["reach"])

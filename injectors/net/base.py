@@ -43,7 +43,7 @@ Judgement = tuple[bool, str]
 
 @dataclass(frozen=True)
 class View:
-    """What a look needs: the prober, every way between nodes that are there, and the ways that are affected."""
+    """What a look needs: the prober, every way between the nodes that are there, and the affected ones."""
 
     probe: Probe
     ways: list[Pair]
@@ -67,7 +67,9 @@ class NetFault(Fault):
 
     has_undo: ClassVar[bool] = True
     aims_at: ClassVar[Literal["process", "nodes"]] = "nodes"
-    privileges: ClassVar[tuple[str, ...]] = ("root, or the owner of the nodes' user namespace (CAP_NET_ADMIN)",)
+    privileges: ClassVar[tuple[str, ...]] = (
+        "root, or the owner of the nodes' user namespace (CAP_NET_ADMIN)",
+    )
     ladder: ClassVar[tuple[Way, ...]]
 
     duration_s: float | None = duration("how long it lasts; without it, until the scenario heals")
@@ -115,7 +117,6 @@ class NetFault(Fault):
 
     def _prepare(self, scene: Scene) -> UndoRecord | None:
         place = scene.place
-        space.tool_path()
         scene.pairs = self.affected(place)
         if not scene.pairs:
             scene.nothing = "it leaves every way between the nodes as it is"
@@ -302,4 +303,3 @@ class CutFault(NetFault):
             return False, f"cut before the fault already: {', '.join(dark)}"
         open_ways = len(view.ways) - len(cut)
         return True, f"{len(cut)} ways are silent that answered before, {open_ways} answer as before"
-

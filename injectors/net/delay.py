@@ -44,12 +44,18 @@ class NetDelay(base.NetFault):
     ladder: ClassVar[tuple[Way, ...]] = _LADDER
     mechanisms: ClassVar[tuple[Mechanism, ...]] = base.of(_LADDER)
     stands_for: ClassVar[str] = "a detour through another site, a congested switch, a slow virtual network"
-    does_not_certify: ClassVar[str] = "loss that comes with congestion (see net.loss), nor delay on the way back"
+    does_not_certify: ClassVar[str] = (
+        "loss that comes with congestion (see net.loss), nor delay on the way back"
+    )
     expects: ClassVar[str | None] = None
 
     delay_s: float = parameter("how much later", default=0.05, unit="s", minimum=0.0, maximum=10.0)
     jitter_s: float = parameter(
-        "drawn evenly from minus to plus this, for each packet", default=0.0, unit="s", minimum=0.0, maximum=10.0
+        "drawn evenly from minus to plus this, for each packet",
+        default=0.0,
+        unit="s",
+        minimum=0.0,
+        maximum=10.0,
     )
     mechanism: str = base.any_mechanism(_LADDER)
 
@@ -73,12 +79,17 @@ class NetDelay(base.NetFault):
                 return False, f"{name}: no datagram arrived"
             # The quickest of them all, since a busy machine makes any of them late but none early.
             gain_ms = seen["min_ms"] - was["min_ms"]
-            if gain_ms <= 0 or seen["min_ms"] < 0.95 * least_ms or seen["median_ms"] < 0.7 * self.delay_s * 1e3:
+            if (
+                gain_ms <= 0
+                or seen["min_ms"] < 0.95 * least_ms
+                or seen["median_ms"] < 0.7 * self.delay_s * 1e3
+            ):
                 return False, f"{name}: {seen['min_ms']} ms at least, {was['min_ms']} ms before"
             if self.jitter_s and seen["max_ms"] - seen["min_ms"] < 0.2 * self.jitter_s * 1e3:
                 return False, f"{name}: no jitter, {seen['min_ms']} to {seen['max_ms']} ms"
         return True, "; ".join(
-            f"{name} takes {seen['min_ms']:.1f} to {seen['max_ms']:.1f} ms, {before['burst'][name]['min_ms']:.1f} before"
+            f"{name} takes {seen['min_ms']:.1f} to {seen['max_ms']:.1f} ms, "
+            f"{before['burst'][name]['min_ms']:.1f} before"
             for name, seen in during["burst"].items()
         )
 
@@ -88,7 +99,8 @@ class NetDelay(base.NetFault):
             f"{name}: {seen.get('min_ms')} ms"
             for name, seen in after["burst"].items()
             # As quick as before would be asking too much of a busy machine.
-            if not seen["received"] or seen["min_ms"] > max(2 * before["burst"][name]["min_ms"], 0.5 * least_ms)
+            if not seen["received"]
+            or seen["min_ms"] > max(2 * before["burst"][name]["min_ms"], 0.5 * least_ms)
         ]
         if late:
             return False, f"still late: {', '.join(late)}"

@@ -77,7 +77,8 @@ def reconnect(node: Mapping[str, Any]) -> tuple[bool, str]:
 def _networks(node: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
         text = _docker(
-            node.get("daemon", ""), ["inspect", "--format", "{{json .NetworkSettings.Networks}}", node["container"]]
+            node.get("daemon", ""),
+            ["inspect", "--format", "{{json .NetworkSettings.Networks}}", node["container"]],
         )
     except DockerError as error:
         if "No such" in str(error):

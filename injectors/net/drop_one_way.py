@@ -31,7 +31,9 @@ class NetDropOneWay(base.CutFault):
     id: ClassVar[str] = "net.drop_one_way"
     ladder: ClassVar[tuple[Way, ...]] = _LADDER
     mechanisms: ClassVar[tuple[Mechanism, ...]] = base.of(_LADDER)
-    stands_for: ClassVar[str] = "a dead transmitter of an optical link, an asymmetric route, a half-broken firewall"
+    stands_for: ClassVar[str] = (
+        "a dead transmitter of an optical link, an asymmetric route, a half-broken firewall"
+    )
     does_not_certify: ClassVar[str] = "a full partition (see net.partition)"
     expects: ClassVar[str | None] = None
 

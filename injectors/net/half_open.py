@@ -60,7 +60,8 @@ class _OldConnections(NftWay):
         mine = set(own) | {(c, d, a, b) for a, b, c, d in own}
         listed = connections.between(scene.nodes, scene.pairs)
         chosen = {
-            index: [c for c in seen if c in mine or fault.port in (0, c[1], c[3])] for index, seen in listed.items()
+            index: [c for c in seen if c in mine or fault.port in (0, c[1], c[3])]
+            for index, seen in listed.items()
         }
         jobs = sum(c not in mine for seen in chosen.values() for c in seen)
         if not jobs:
@@ -104,7 +105,11 @@ class NetHalfOpen(base.NetFault):
         choices=("refuse", "drop", "accept"),
     )
     port: int = parameter(
-        "only connections with this port at either end; 0 for all", kind="int", default=0, minimum=0, maximum=65535
+        "only connections with this port at either end; 0 for all",
+        kind="int",
+        default=0,
+        minimum=0,
+        maximum=65535,
     )
     mechanism: str = base.any_mechanism(_LADDER)
 
@@ -123,11 +128,17 @@ class NetHalfOpen(base.NetFault):
         was = [name for name, ends in before["held"].items() if set(ends.values()) == {"ok"}]
         if not was:
             return False, "no connection between the nodes could be held open before the fault"
-        loud = [f"{name} {during['held'][name]}" for name in was if set(during["held"][name].values()) != {"silent"}]
+        loud = [
+            f"{name} {during['held'][name]}"
+            for name in was
+            if set(during["held"][name].values()) != {"silent"}
+        ]
         if loud:
             return False, f"not silent: {', '.join(loud)}"
         wanted = {"refuse": "ECONNREFUSED", "drop": "silent", "accept": "ok"}[self.new]
-        other = [f"{a}>{b} {seen}" for a, b in view.pairs if (seen := during["reach"][f"{a}>{b}"]["tcp"]) != wanted]
+        other = [
+            f"{a}>{b} {seen}" for a, b in view.pairs if (seen := during["reach"][f"{a}>{b}"]["tcp"]) != wanted
+        ]
         if other:
             return False, f"new connections were not {wanted}: {', '.join(other)}"
         return True, f"{len(was)} held connections answered before and are silent; new ones find {wanted}"

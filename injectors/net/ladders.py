@@ -6,7 +6,7 @@ import functools
 
 from injectors.fault import Mechanism
 from injectors.net import dockernet
-from injectors.net.ways import destroy_missing, link_missing, nft_missing, qdisc_missing, relay_missing
+from injectors.net.abilities import destroy_missing, link_missing, nft_missing, qdisc_missing, relay_missing
 
 _WIRE = "as across a router: no error, no reset, ARP still answers; IPv4 only"
 
@@ -30,7 +30,7 @@ def packet_relay(fidelity: str) -> Mechanism:
 
 IP_LINK = Mechanism(
     name="ip link",
-    fidelity="the node's own interface is down: its kernel knows, senders get errors at once, the peers do not",
+    fidelity="the node's own interface is down: its kernel knows, its senders get errors, the peers do not",
     probe=link_missing,
 )
 DOCKER_NETWORK = Mechanism(

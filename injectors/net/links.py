@@ -24,7 +24,7 @@ def show(where: Space, interface: str) -> dict[str, Any] | None:
 
 
 def routes(where: Space, interface: str) -> list[list[str]]:
-    """The routes that go over an interface and that the kernel does not make by itself, as `ip route` words."""
+    """The routes over an interface that the kernel does not make by itself, as words of `ip route`."""
     lines = space.run(where, ["ip", "-4", "route", "show", "dev", interface]).splitlines()
     return [line.split() for line in lines if line.strip() and "proto kernel" not in line]
 
@@ -53,5 +53,5 @@ def root_qdisc(where: Space, interface: str) -> tuple[str, str]:
 def qdisc_counters(where: Space, interface: str) -> dict[str, int]:
     """Packets that the root qdisc has sent, dropped and held back so far."""
     found = json.loads(space.run(where, ["tc", "-s", "-j", "qdisc", "show", "dev", interface]))
-    root = next((item for item in found if item.get("root")), {})
+    root: dict[str, Any] = next((item for item in found if item.get("root")), {})
     return {name: int(root.get(name, 0)) for name in ("packets", "drops", "overlimits")}

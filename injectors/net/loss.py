@@ -25,7 +25,9 @@ def _lines(fault: Any, scene: Scene) -> dict[int, list[str]]:
 
 _LADDER: tuple[Way, ...] = (
     NftWay(
-        ladders.nft("each packet by itself, in the kernel; no bursts of loss", _RULE.format(share=1, name="")),
+        ladders.nft(
+            "each packet by itself, in the kernel; no bursts of loss", _RULE.format(share=1, name="")
+        ),
         _lines,
     ),
     RelayWay(

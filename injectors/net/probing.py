@@ -1,8 +1,8 @@
 """The process that looks at a network from inside its nodes, run as a program by `injectors.net.probe`.
 
-It enters the network namespace of each node in turn, opens an echo there (a TCP listener and a UDP socket on
-the node's own address) and keeps the sockets: a socket stays in the namespace in which it was made. So one
-process stands at both ends of every way, sees by itself what arrived, and needs no clock but its own.
+It enters the network namespace of each node in turn, opens a TCP listener and a UDP socket there on
+the node's own address, keeps them and leaves: a socket stays in the namespace in which it was made. So one
+process has an ear at both ends of every way, sees by itself what arrived, and needs no clock but its own.
 
 Lines of JSON on stdin and stdout; the first line in is the nodes and descriptors, every further one a
 question. The end of stdin ends it: it can't outlive the tool.
@@ -20,22 +20,41 @@ import select
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 Pair = tuple[int, int]
 
 
-def setns(fd: int, kind: int) -> None:
-    """Enter a namespace.
+def syscall(name: str, *args: int) -> None:
+    """Call setns or unshare.
 
     Raises:
         OSError: the kernel refuses it.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(fd, kind) != 0:
+    if getattr(libc, name)(*args) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"setns: {os.strerror(number)}")
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+class Home:
+    """A network namespace of this process alone: in a node's it would count as one of the node's own."""
+
+    def __init__(self) -> None:
+        syscall("unshare", CLONE_NEWNET)
+        self._fd = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+    @contextmanager
+    def visiting(self, net: int) -> Iterator[None]:
+        """In another namespace for the length of a `with`: a socket stays where it was made."""
+        syscall("setns", net, CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            syscall("setns", self._fd, CLONE_NEWNET)
 
 
 def word(pair: Pair) -> str:
@@ -43,23 +62,22 @@ def word(pair: Pair) -> str:
 
 
 class End:
-    """One node as seen from here: its namespace, and the two ends of the echo."""
+    """One node as seen from here: its namespace, and its two ears."""
 
-    def __init__(self, index: int, address: str, net: int) -> None:
-        self.address, self.net = address, net
-        setns(net, CLONE_NEWNET)
-        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    def __init__(self, home: Home, index: int, address: str, net: int) -> None:
+        self.index, self._home, self._net = index, home, net
+        with home.visiting(net):
+            self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self.tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         for sock in (self.udp, self.tcp):
             sock.bind((address, 0))
             sock.setblocking(False)
         self.tcp.listen(64)
-        self.index = index
 
     def dial(self, other: End) -> tuple[socket.socket, str | None]:
         """Begin a connection from this node to the other; the error, if it fails at once."""
-        setns(self.net, CLONE_NEWNET)
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        with self._home.visiting(self._net):
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
         number = sock.connect_ex(other.tcp.getsockname())
         return sock, None if number in (0, errno.EINPROGRESS) else errno.errorcode.get(number, str(number))
@@ -187,10 +205,7 @@ class Prober:
 
     def own(self) -> list[list[Any]]:
         """The connections that are kept, as (address, port, address, port)."""
-        return [
-            [*held.left.getsockname(), *held.left.getpeername()]
-            for held in self.held.values()
-        ]
+        return [[*held.left.getsockname(), *held.left.getpeername()] for held in self.held.values()]
 
     # -- helpers
 
@@ -341,8 +356,9 @@ def main() -> None:
     start = json.loads(sys.stdin.readline())
     try:
         if start["user"] is not None:
-            setns(start["user"], CLONE_NEWUSER)
-        prober = Prober([End(n["index"], n["address"], n["net"]) for n in start["nodes"]])
+            syscall("setns", start["user"], CLONE_NEWUSER)
+        home = Home()
+        prober = Prober([End(home, n["index"], n["address"], n["net"]) for n in start["nodes"]])
     except OSError as error:
         print(json.dumps({"refused": str(error)}), flush=True)
         return

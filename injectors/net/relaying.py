@@ -1,4 +1,4 @@
-"""The process that holds back, loses or slows packets in user space; run as a program by `injectors.net.relay`.
+"""The process that delays, loses or slows packets in user space; run as a program by `injectors.net.relay`.
 
 It makes a pair of virtual interfaces: one end in the node, the other in a network namespace that this process
 alone lives in. Host routes in the node send what goes to certain peers into the pair; here it is read, held

@@ -50,7 +50,8 @@ class _Destroy(Way):
         for index, seen in scene.work["connections"].items():
             where = space.standing(scene.node(index))
             lines = [
-                f"ss -K -H -n -t src {here}:{own} dst {there}:{port} >/dev/null" for here, own, there, port in seen
+                f"ss -K -H -n -t src {here}:{own} dst {there}:{port} >/dev/null"
+                for here, own, there, port in seen
             ]
             space.run(where, ["sh", "-e"], "\n".join(lines))
 
@@ -105,7 +106,7 @@ def _lines(fault: Any, scene: Scene) -> dict[int, list[str]]:
 
 
 class _Reject(NftWay):
-    """The aimed nodes answer every packet of the old connections with an RST, and their own ends get one too."""
+    """An RST answers every packet of the old connections, those of the aimed nodes' own ends too."""
 
     def prepare(self, fault: Any, scene: Scene) -> dict[str, Any]:
         scene.work["connections"] = _collect(fault, scene)
@@ -120,7 +121,7 @@ _LADDER: tuple[Way, ...] = (
     _Destroy(ladders.SS_KILL),
     _Reject(
         ladders.nft(
-            "an RST answers the next packet of each connection; an end that only waits hears of it when it sends",
+            "an RST answers the next packet of each connection; an end that waits hears it when it sends",
             "ip saddr 10.0.0.1 counter",
         ),
         _lines,
@@ -140,12 +141,18 @@ class NetReset(base.NetFault):
     id: ClassVar[str] = "net.reset"
     ladder: ClassVar[tuple[Way, ...]] = _LADDER
     mechanisms: ClassVar[tuple[Mechanism, ...]] = base.of(_LADDER)
-    stands_for: ClassVar[str] = "a load balancer or firewall that was restarted, a peer's kernel that ran out of memory"
+    stands_for: ClassVar[str] = (
+        "a load balancer or firewall that was restarted, a peer's kernel that ran out of memory"
+    )
     does_not_certify: ClassVar[str] = "connections that stay open without a word (see net.half_open)"
     expects: ClassVar[str | None] = None
 
     port: int = parameter(
-        "only connections with this port at either end; 0 for all", kind="int", default=0, minimum=0, maximum=65535
+        "only connections with this port at either end; 0 for all",
+        kind="int",
+        default=0,
+        minimum=0,
+        maximum=65535,
     )
     mechanism: str = base.any_mechanism(_LADDER)
 

@@ -92,7 +92,9 @@ def parse(text: str, mark: str, nodes: Sequence[int]) -> frozenset[Pair]:
     for word in filter(None, (word.strip() for word in text.split(","))):
         ends = word.split(mark)
         if len(ends) != 2 or not all(end.strip().isdigit() for end in ends):
-            raise FaultError(f"pairs={text!r}: {word!r} is no pair\n  mend: write them like 0{mark}1,0{mark}2")
+            raise FaultError(
+                f"pairs={text!r}: {word!r} is no pair\n  mend: write them like 0{mark}1,0{mark}2"
+            )
         pair = int(ends[0]), int(ends[1])
         if pair[0] == pair[1] or not set(pair) <= set(nodes):
             raise FaultError(f"pairs={text!r}: {word!r} names no two nodes of {list(nodes)}")

@@ -83,7 +83,11 @@ def find(node: Mapping[str, Any]) -> Space | None:
         return Space(pid, netns, inode(pid, "user") or 0)
     # The process that stood for the node is gone; another may keep the namespace.
     for name in os.listdir("/proc"):
-        if name.isdigit() and inode(name, "net") == netns and signals.state(int(name)) not in ("Z", "X", None):
+        if (
+            name.isdigit()
+            and inode(name, "net") == netns
+            and signals.state(int(name)) not in ("Z", "X", None)
+        ):
             return Space(int(name), netns, inode(name, "user") or 0)
     return None
 
@@ -147,6 +151,7 @@ def run(space: Space, command: Sequence[str], stdin: str = "") -> str:
                 capture_output=True,
                 text=True,
                 timeout=COMMAND_S,
+                env=environment(),
                 pass_fds=[fd for fd in (net, user) if fd is not None],
                 check=False,
             )
@@ -157,7 +162,11 @@ def run(space: Space, command: Sequence[str], stdin: str = "") -> str:
     return done.stdout
 
 
-def tool_path() -> None:
-    """Find nft, tc and ip where the PATH of an ordinary user does not look."""
-    have = os.environ.get("PATH", "").split(":")
-    os.environ["PATH"] = ":".join([*have, *(p for p in ("/usr/sbin", "/sbin") if p not in have)])
+def environment() -> dict[str, str]:
+    """The environment for nft, tc and ip: they are where an ordinary user's PATH does not look."""
+    return {**os.environ, "PATH": search_path()}
+
+
+def search_path() -> str:
+    have = os.environ.get("PATH", os.defpath).split(":")
+    return ":".join([*have, *(place for place in ("/usr/sbin", "/sbin") if place not in have)])

@@ -82,7 +82,7 @@ def remove(where: Space, table: str, remark: str) -> tuple[bool, str]:
 
 def every_counter(nodes: Sequence[Mapping[str, Any]], table: str) -> dict[str, int]:
     """Packets by `node counter` over all nodes that are still there."""
-    found = {}
+    found: dict[str, int] = {}
     for node in nodes:
         where = space.find(node)
         if where is not None:

@@ -31,7 +31,6 @@ Result = tuple[bool, str]
 
 def _each(nodes: Sequence[Mapping[str, Any]], act: Callable[[Space, Mapping[str, Any]], Result]) -> Result:
     """Act in every node that is still there."""
-    space.tool_path()
     done, said = True, []
     for node in nodes:
         where = space.find(node)
@@ -155,7 +154,6 @@ def left(record: Mapping[str, Any]) -> list[str]:
     Raises:
         SpaceError: a node can't be looked into.
     """
-    space.tool_path()
     data, found = record["data"], []
     for node in data.get("nodes", ()):
         where = space.find(node) if record["kind"] != DOCKER else None

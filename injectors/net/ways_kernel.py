@@ -83,7 +83,7 @@ class QdiscWay(Way):
             # `0:` is what the kernel puts there by itself, and puts back.
             if handle != "0:":
                 raise FaultError(
-                    f"{node['name']}: {node['interface']} has the root qdisc {kind} {handle}, which is left alone\n"
+                    f"{node['name']}: {node['interface']} has the root qdisc {kind} {handle}, which stays\n"
                     f"  mend: remove it, if it is yours: tc qdisc del dev {node['interface']} root"
                 )
         handle = tags.handle(scene.place.run, scene.place.fault)
@@ -95,7 +95,7 @@ class QdiscWay(Way):
             space.run(space.standing(node), ["tc", "qdisc", "add", "dev", node["interface"], *words])
 
     def counters(self, scene: Scene, data: Mapping[str, Any]) -> dict[str, int]:
-        found = {}
+        found: dict[str, int] = {}
         for node in data["nodes"]:
             seen = links.qdisc_counters(space.standing(node), node["interface"])
             found |= {f"{node['name']} {name}": n for name, n in seen.items()}
@@ -117,7 +117,7 @@ class LinkWay(Way):
                 raise FaultError(f"{node['name']}: {node['interface']} is missing or down already")
             if found.get("ifalias"):
                 raise FaultError(
-                    f"{node['name']}: {node['interface']} has the alias {found['ifalias']!r}, which would be lost\n"
+                    f"{node['name']}: {node['interface']} has the alias {found['ifalias']!r}, which stays\n"
                     f"  mend: ip link set dev {node['interface']} alias ''"
                 )
             nodes.append({**node, "routes": links.routes(where, node["interface"])})

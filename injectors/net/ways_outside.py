@@ -48,7 +48,7 @@ class RelayWay(Way):
             scene.helpers.append(relay.start(scene, node, data["link"], self._treatment(fault)))
 
     def counters(self, scene: Scene, data: Mapping[str, Any]) -> dict[str, int]:
-        found = {}
+        found: dict[str, int] = {}
         for node, helper in zip(data["nodes"], scene.helpers, strict=True):
             found |= {f"{node['name']} {name}": n for name, n in helper.ask("counts", 10.0).items()}
         return found
@@ -91,6 +91,6 @@ class DockerWay(Way):
             dockernet.disconnect(node)
 
     def counters(self, scene: Scene, data: Mapping[str, Any]) -> dict[str, int]:
-        return {f"{node['name']} on its network": int(dockernet.connected(node) is True) for node in data["nodes"]}
-
-
+        return {
+            f"{node['name']} on its network": int(dockernet.connected(node) is True) for node in data["nodes"]
+        }
