@@ -458,8 +458,8 @@ class Coordinator:
         self.healing.counted = len(self.healing.causes)
         self.without_progress += len(fresh)
         for cause in fresh:
-            if cause.kind == "collective_error":
-                continue  # says nothing of what failed: a slow network is no deterministic bug
+            if cause.kind in ("collective_error", "node_lost", "unreachable"):
+                continue  # a slow network, a lost node: no bug that comes back at the same step
             key = (cause.rank, cause.kind, self.version)
             self.same_failure[key] += 1
             if self.same_failure[key] >= self.config.max_same_failure:

@@ -3,9 +3,10 @@
 Rules it adds
 - What a node's lease covers is taken for dead only when the lease is surely over, by the slowest clock
   allowed, or when the node itself says that it has ended everything. A rank moves only then.
-- A generation opens only over nodes that all reach each other, found by asking them after every break. Who
-  can't be reached by the others gets no rank until it can.
+- A generation opens only over nodes that have all said, after the last break, that they reach each other.
+  Who has not answered is asked again; who can't be reached by the others gets no rank until it can.
 - No generation opens, and no process is started, with fewer nodes than `min_nodes`.
+- Of nodes that can't reach each other, the ones that hold state are not all put out.
 - A node lost is one loss, however many ranks it held.
 
 Node 0 is the coordinator's own: it has no lease, the two die together.
@@ -14,6 +15,7 @@ Node 0 is the coordinator's own: it has no lease, the two die together.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from recovery.core import messages as m
 from recovery.core.config import Config
@@ -37,6 +39,8 @@ class FleetCoordinator(Coordinator):
         self._asked: set[int] | None = None
         """Whom the newest probe was sent to; None once it has been concluded."""
         self._reached: dict[int, frozenset[int]] = {}
+        self._sure: frozenset[int] = frozenset()
+        """Those who reach each other by the newest probe that was concluded."""
         self._probe_by = float("inf")
         self._reprobe_at = float("inf")
         self._short_by = float("inf")
@@ -58,7 +62,7 @@ class FleetCoordinator(Coordinator):
             case m.NodeBeat():
                 return self._beat(event, now)
             case m.NodeLeft(node=index, session=session, reason=reason):
-                return self._lost(self.nodes[index], reason, now) if self._current(index, session) else []
+                return self._lost({index: reason}, now) if self._current(index, session) else []
             case m.Reached():
                 return self._heard_of_probe(event, now)
         return super().handle(event, now)
@@ -79,7 +83,7 @@ class FleetCoordinator(Coordinator):
             return []  # told before
         actions: list[m.Action] = []
         if node.standing is not Standing.ABSENT:
-            actions = self._lost(node, "it has begun anew", now)
+            actions = self._lost({event.node: "it has begun anew"}, now)
             if self.phase is Phase.ENDED:
                 return actions
         node.standing, node.session, node.heard = Standing.TRIAL, event.session, now
@@ -100,28 +104,52 @@ class FleetCoordinator(Coordinator):
         node.heard, node.dead_by = now, self._lease_end(node, now)
         return [m.Grant(event.node, event.session, event.number)]
 
-    def _lost(self, node: Node, reason: str, now: float) -> list[m.Action]:
-        """Nothing of the node acts any more: its ranks are free."""
-        node.standing, node.dead_by = Standing.ABSENT, float("inf")
-        actions: list[m.Action] = [m.NodeChanged(node.index, "lost", reason)]
-        for proc in [proc for proc, where in self.node_of.items() if where == node.index]:
+    def _lost(self, gone: dict[int, str], now: float) -> list[m.Action]:
+        """Nothing of these nodes acts any more: their ranks are free. `gone` says why, for each."""
+        actions: list[m.Action] = []
+        # All of them first: what one gives up must not be placed on another.
+        for index, reason in gone.items():
+            node = self.nodes[index]
+            node.standing, node.dead_by = Standing.ABSENT, float("inf")
+            actions.append(m.NodeChanged(index, "lost", reason, node.session))
+        for proc in [proc for proc, where in self.node_of.items() if where in gone]:
             self.spares.pop(proc, None)
             self.dying_spares.discard(proc)
-        hit = [slot for slot in self.slots if self._is_on(slot, node.index)]
-        alive = [slot for slot in hit if slot.status is not Status.DYING]
-        if alive and self.phase is not Phase.LEAVING:
-            for slot in alive:
-                self._set(slot, Status.DYING)
-                slot.deadline, slot.stopped_at = float("inf"), None
-            ranks = ", ".join(str(slot.rank) for slot in alive)
-            cause = m.Cause(None, "node_lost", f"node {node.index}: {reason}; ranks {ranks}", node=node.index)
-            actions += self._interrupt(cause, node.heard, now)
-        for slot in hit:
+        hit = [slot for slot in self.slots if any(self._is_on(slot, index) for index in gone)]
+        if hit and self.phase is Phase.LEAVING:
+            where = self.node_of[hit[0].proc]
+            said = f"node {where} was lost ({gone[where]}) before rank {hit[0].rank} had ended"
+            return [*actions, *self._end(1, "failed after the last step", said)]
+        for index, reason in gone.items():
+            actions += self._count_loss(self.nodes[index], reason, now)
             if self.phase is Phase.ENDED:
-                break
+                return actions
+        for slot in hit:
             actions += self._exited(slot, m.Exited(slot.proc, None, KILLED), now)
-        self.node_of = {proc: where for proc, where in self.node_of.items() if where != node.index}
-        return actions
+            if self.phase is Phase.ENDED:
+                return actions
+        self.node_of = {proc: where for proc, where in self.node_of.items() if where not in gone}
+        return [*actions, *self._without(gone, now)]
+
+    def _count_loss(self, node: Node, reason: str, now: float) -> list[m.Action]:
+        """One cause for all its ranks; none for those whose loss is known already."""
+        mine = [slot for slot in self.slots if self._is_on(slot, node.index)]
+        alive = [slot for slot in mine if slot.status is not Status.DYING]
+        if not alive:
+            return []
+        for slot in alive:
+            self._set(slot, Status.DYING)
+            slot.deadline, slot.stopped_at = float("inf"), None
+        ranks = ", ".join(str(slot.rank) for slot in alive)
+        cause = m.Cause(None, "node_lost", f"node {node.index}: {reason}; ranks {ranks}", node=node.index)
+        return self._interrupt(cause, node.heard, now)
+
+    def _without(self, gone: Iterable[int], now: float) -> list[m.Action]:
+        """Nobody waits for the answer of a node that is gone."""
+        if self._asked is None:
+            return []
+        self._asked -= set(gone)
+        return self._conclude(now) if self._reached.keys() >= self._asked else []
 
     def _is_on(self, slot: Slot, index: int) -> bool:
         owned = slot.status not in (Status.VACANT, Status.LEFT)
@@ -132,7 +160,7 @@ class FleetCoordinator(Coordinator):
         node.standing = Standing.TRIAL
         peers = sorted({other for link in links if node.index in link for other in link} - {node.index})
         reason = f"node {node.index} and {', '.join(f'node {peer}' for peer in peers)} can't reach each other"
-        actions: list[m.Action] = [m.NodeChanged(node.index, "evicted", reason)]
+        actions: list[m.Action] = [m.NodeChanged(node.index, "evicted", reason, node.session)]
         for slot in self.slots:
             if self._is_on(slot, node.index) and slot.status is not Status.DYING:
                 self._set(slot, Status.DYING)
@@ -168,7 +196,9 @@ class FleetCoordinator(Coordinator):
         trial = {index for index in self._reached if standing[index] is Standing.TRIAL}
         # While a generation runs, its own traffic says more than a probe: nobody is put out of it.
         judged = links if self.phase is Phase.GATHERING else {link for link in links if set(link) & trial}
-        kept = to_keep(present, trial, judged)
+        holding = {self.node_of[slot.proc] for slot in self.slots if slot.holds and slot.proc in self.node_of}
+        kept = to_keep(present, trial, judged, holding)
+        self._sure = frozenset(kept & self._reached.keys())
         actions: list[m.Action] = []
         gone = [node for node in self.nodes if node.index in present - kept]
         if gone:
@@ -184,9 +214,10 @@ class FleetCoordinator(Coordinator):
         for index in sorted(kept - present):
             node = self.nodes[index]
             node.standing = Standing.PRESENT
-            actions.append(m.NodeChanged(index, "returned" if node.was_present else "joined", ""))
+            standing_now = "returned" if node.was_present else "joined"
+            actions.append(m.NodeChanged(index, standing_now, "", node.session))
             node.was_present = True
-        if any(node.standing is Standing.TRIAL for node in self.nodes):
+        if any(node.standing is Standing.TRIAL for node in self.nodes) or kept - self._sure:
             self._reprobe_at = now + self.config.reprobe_s
         if not self.started:
             return [*actions, *self._start_all(now)]
@@ -202,9 +233,13 @@ class FleetCoordinator(Coordinator):
         return [*actions, *self._ask(now)] if broken else actions
 
     def _open(self, now: float) -> list[m.Action]:
-        if self._asked is not None or self._too_few():
+        if self._asked is not None:
             return []
-        return super()._open(now)
+        if len(self._sure) < self.config.min_nodes:
+            self._short_by = min(self._short_by, now + self.config.node_wait_s)
+            return []
+        # Who has not answered is asked again, until its lease is over.
+        return super()._open(now) if {self.node_of[slot.proc] for slot in self.slots} <= self._sure else []
 
     # ------------------------------------------------------------------ where ranks live
 
@@ -280,11 +315,9 @@ class FleetCoordinator(Coordinator):
     # ------------------------------------------------------------------ time
 
     def _tick(self, now: float) -> list[m.Action]:
-        actions: list[m.Action] = []
-        for node in self.nodes:
-            if self.phase is not Phase.ENDED and now >= node.dead_by:
-                silent = f"not heard from for {now - node.heard:.1f} s, its lease is over"
-                actions += self._lost(node, silent, now)
+        over = [node for node in self.nodes if now >= node.dead_by]
+        silent = {n.index: f"not heard from for {now - n.heard:.1f} s, its lease is over" for n in over}
+        actions = self._lost(silent, now) if silent else []
         if self.phase is not Phase.ENDED and now >= self._probe_by:
             actions += self._conclude(now)
         if self.phase is not Phase.ENDED and now >= self._reprobe_at:

@@ -11,12 +11,19 @@ from recovery.core.config import Config
 
 
 class Lease:
-    """Pure: told of time, says what is due. Times are the node's monotonic seconds."""
+    """Pure: told of time, says what is due. Times are the node's own seconds since some moment.
+
+    Its clock must go on while the machine is suspended (`CLOCK_BOOTTIME`).
+
+    Args:
+        now: when the greeting was sent that the coordinator answered by its welcome: that is the first beat.
+    """
 
     def __init__(self, config: Config, now: float) -> None:
         self.config = config
         self.until = now + config.lease_s
-        """Nothing of this node acts after this. The coordinator's welcome is the first grant."""
+        """Nothing of this node acts after this."""
+        self._over = False
         self._number = 0
         self._sent: dict[int, float] = {}
         self._next_beat = now
@@ -44,8 +51,9 @@ class Lease:
         self.until = max(self.until, sent + self.config.lease_s)
 
     def over(self, now: float) -> bool:
-        """Whether the processes must be ended now."""
-        return now >= self.fence_at
+        """Whether the processes must be ended now. Once it is over, a late grant does not bring it back."""
+        self._over = self._over or now >= self.fence_at
+        return self._over
 
     def due(self) -> float:
         """When to look again."""

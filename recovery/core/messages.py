@@ -290,6 +290,8 @@ class NodeChanged:
     node: int
     standing: str
     reason: str
+    session: int = 0
+    """Of which session that is said; it may have been followed by another already."""
 
 
 @dataclass(frozen=True, slots=True)

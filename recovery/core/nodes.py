@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -38,18 +38,25 @@ def broken_links(reached: Mapping[int, frozenset[int]]) -> set[tuple[int, int]]:
     }
 
 
-def to_keep(present: Iterable[int], trial: Iterable[int], links: set[tuple[int, int]]) -> set[int]:
+def to_keep(
+    present: Iterable[int],
+    trial: Iterable[int],
+    links: set[tuple[int, int]],
+    holding: Collection[int] = (),
+) -> set[int]:
     """The nodes that all reach each other: from those that work, as many as go on; then whoever fits in.
 
     Whoever has most broken links goes first, of equals the one with the highest number: the coordinator's
-    own node is number 0.
+    own node is number 0. But the last of the nodes in `holding`, those with state, stays.
     """
     kept = set(present)
     while True:
         broken = [node for link in links if set(link) <= kept for node in link]
         if not broken:
             break
-        kept.remove(max(kept, key=lambda node: (broken.count(node), node)))
+        holders = kept & set(holding)
+        spared = holders if len(holders) == 1 else set()
+        kept.remove(max(set(broken) - spared, key=lambda node: (broken.count(node), node)))
     for node in sorted(trial):
         if not any(node in link and (set(link) - {node}) <= kept for link in links):
             kept.add(node)
