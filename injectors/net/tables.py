@@ -21,7 +21,7 @@ def listing(where: Space, table: str) -> str | None:
         SpaceError: nft can't be run there.
     """
     named = json.loads(space.run(where, ["nft", "-j", "list", "tables"]))["nftables"]
-    if not any(item.get("table", {}).get("name") == table for item in named):
+    if not any(item.get("table", {}).items() >= {"family": "inet", "name": table}.items() for item in named):
         return None
     return space.run(where, ["nft", "-t", "list", "table", "inet", table])
 
