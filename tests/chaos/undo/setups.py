@@ -53,7 +53,7 @@ BY_CLOCK: Mapping[str, object] = {"where": {"rank": 1}, "when": {"after_s": 0.05
 IN_A_COLLECTIVE: Mapping[str, object] = {"where": {"rank": 1}, "when": {"step": 6, "phase": "backward"}}
 
 
-def _gpus(folder: Path) -> Stage:
+def gpus(folder: Path) -> Stage:
     """Two devices of a stand-in for NVML; their settings and who has claimed them."""
     library = stand_in.compile_library(folder)
     assert library is not None, "no C compiler on this machine"
@@ -61,7 +61,7 @@ def _gpus(folder: Path) -> Stage:
     return Stage(stand_in.environment(made), made.snapshot)
 
 
-ON_DEVICE = Setup({**BY_CLOCK, "with": {"device": "0"}}, stage=_gpus)
+ON_DEVICE = Setup({**BY_CLOCK, "with": {"device": "0"}}, stage=gpus)
 
 SETUPS: Mapping[str, Setup] = {
     "process.stop": Setup(BY_CLOCK),
