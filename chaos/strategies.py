@@ -17,6 +17,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from chaos.simulation.generate import HOSTILE, MOMENTS, WEIGHTS
+from chaos.simulation.generate_nodes import NODE_WEIGHTS
 from chaos.simulation.plan import SimFault, SimPlan
 
 NAMES = tuple(WEIGHTS)
@@ -24,6 +25,8 @@ NAMES = tuple(WEIGHTS)
 HOSTILE_NAMES = (*NAMES, *HOSTILE)
 ROLES = ("lowest_live", "transfer_source", "transfer_target", "replacement", "detected", "holder", "spare")
 PHASES = ("forward", "backward", "optimizer", "commit")
+NODE_FAULTS = tuple(NODE_WEIGHTS)
+"""Faults of a node of a job on several, as in `node_faults`."""
 LASTING = ("process.stop", "collective.hang", "collective.delay", "process.linger", "net.partition")
 
 
@@ -72,4 +75,44 @@ def plans(draw: st.DrawFn, world: int | None = None, most_faults: int = 4, hosti
         steps=steps,
         faults=drawn,
         schedule=draw(st.sampled_from(("uniform", "pct"))),
+    )
+
+
+@st.composite
+def node_faults(draw: st.DrawFn, name_of: str = "f1", nodes: int = 3, steps: int = 8) -> SimFault:
+    """One fault of a node, of its supervisor (`process.*`), of its links or of its clock."""
+    name = draw(st.sampled_from(NODE_FAULTS))
+    # Losing the coordinator's node ends the job: the others are what is to be explored.
+    fatal = name in ("node.kill", "node.preempt", "process.kill")
+    where = {"node": draw(st.integers(1 if fatal else 0, nodes - 1))}
+    lasts = st.integers(50, 4000).map(lambda ms: ms / 1000)
+    duration_s = draw(st.none() | lasts)
+    params: dict[str, Any] = {}
+    if name == "net.drop_one_way":
+        one, other = draw(st.permutations(range(nodes)).map(lambda order: order[:2]))
+        params = {"pairs": f"{one}>{other}"}
+    elif name == "net.delay":
+        params = {"delay_s": draw(st.sampled_from((0.01, 0.05, 0.2)))}
+    elif name == "clock.drift":
+        params = {"rate": draw(st.sampled_from(("slow", "fast")))}
+    return SimFault(name_of, name, where, draw(moments(steps)), duration_s, params)
+
+
+@st.composite
+def fleet_plans(draw: st.DrawFn, nodes: int | None = None, most_faults: int = 3) -> SimPlan:
+    """One simulated run on several nodes (2 to 4 without a number): faults of nodes and of ranks."""
+    count = nodes if nodes is not None else draw(st.integers(2, 4))
+    size = draw(st.integers(count, 6))
+    steps = draw(st.integers(3, 8))
+    drawn = tuple(
+        draw(st.one_of(node_faults(f"f{n + 1}", count, steps), faults(f"f{n + 1}", size, steps)))
+        for n in range(draw(st.integers(0, most_faults)))
+    )
+    return SimPlan(
+        seed=draw(st.integers(0, 2**16)),
+        world=size,
+        spares=draw(st.integers(0, 1)),
+        steps=steps,
+        faults=drawn,
+        nodes=count,
     )

@@ -22,7 +22,10 @@ PURE = (
     "chaos/records.py",
     *(
         f"chaos/simulation/{name}.py"
-        for name in ("world", "worker", "group", "striking", "checks", "plan", "generate", "coverage")
+        for name in (
+            *("world", "worker", "group", "striking", "checks", "plan", "generate", "coverage"),
+            *("fleet", "fleet_checks", "network", "node_faults", "post", "progress", "generate_nodes"),
+        )
     ),
     "chaos/suite/durations.py",
     "chaos/suite/model.py",

@@ -199,6 +199,9 @@ def simulate(
     schedules: Annotated[int | None, typer.Option("--schedules", metavar="N", min=1, help="how many")] = None,
     for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="how long, e.g. 60s")] = None,
     world: Annotated[int | None, typer.Option("--world", metavar="N", min=2, help="ranks")] = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", min=1, help="default: one, and now and then several")
+    ] = None,
     faults: Annotated[int | None, typer.Option("--faults", metavar="N", min=0, help="faults each")] = None,
     seed: Annotated[int | None, typer.Option("--seed", metavar="S", min=0, help="default: a new one")] = None,
     mode: Annotated[
@@ -217,7 +220,8 @@ def simulate(
     from chaos.cli import simulate as verbs
 
     bounds = verbs.Bounds(schedules, for_, jobs)
-    raise typer.Exit(verbs.simulate(verbs.Wanted(world, faults, seed, mode), bounds, plan, plans, record))
+    wanted = verbs.Wanted(world, faults, seed, mode, nodes)
+    raise typer.Exit(verbs.simulate(wanted, bounds, plan, plans, record))
 
 
 @app.callback(invoke_without_command=True)

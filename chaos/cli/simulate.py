@@ -31,6 +31,7 @@ class Wanted:
     faults: int | None
     seed: int | None
     mode: str
+    nodes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def simulate(wanted: Wanted, bounds: Bounds, plan: Path | None, plans: Path, rec
         except ValueError as error:
             raise UserError(f"--for: {error}", "write a number and a unit: 60s, 2m") from None
     seed = wanted.seed if wanted.seed is not None else secrets.randbelow(2**31)
-    options = search.Options(seed, wanted.mode, wanted.world, wanted.faults)
+    options = search.Options(seed, wanted.mode, wanted.world, wanted.faults, nodes=wanted.nodes)
     return run(options, bounds.schedules, for_s, bounds.jobs, plans, record)
 
 
@@ -175,7 +176,8 @@ def tell(found: Outcome, number: int, folder: Path) -> int:
     print(f"  schedule {number}, {len(found.plan.faults)} faults, shrunk to {len(small.plan.faults)}:")
     for fault in small.plan.faults:
         print(f"    {fault.name} at {fault.where} when {fault.when}")
-    print(f"  seed {small.plan.seed}, {small.plan.world} ranks, {small.plan.spares} spares")
+    where = f" on {small.plan.nodes} nodes" if small.plan.nodes > 1 else ""
+    print(f"  seed {small.plan.seed}, {small.plan.world} ranks{where}, {small.plan.spares} spares")
     print(f"  replay: torch-chaos simulate protocol --plan {path}")
     return Exit.VIOLATED
 
@@ -183,7 +185,9 @@ def tell(found: Outcome, number: int, folder: Path) -> int:
 def _write_record(path: Path, options: search.Options, total: search.Tally, used_s: float, jobs: int) -> None:
     verdict = "no violation" if total.found is None else f"VIOLATED: {total.found.violation}"
     worlds = ", ".join(f"{world} ranks {times}" for world, times in sorted(total.worlds.items()))
+    nodes = ", ".join(f"{count} {times:,}" for count, times in sorted(total.nodes.items()))
     more = "" if options.world is None else f" --world {options.world}"
+    more += "" if options.nodes is None else f" --nodes {options.nodes}"
     which = f"--seed {options.seed} --mode {options.mode}{more} --jobs {jobs}"
     lines = [
         f"# {total.schedules:,} simulated schedules: {verdict}",
@@ -193,6 +197,7 @@ def _write_record(path: Path, options: search.Options, total: search.Tally, used
         f"- {total.events:,} events in {used_s:.0f} s with {jobs} process(es)",
         f"- {_rate(total)}",
         f"- sizes: {worlds}",
+        f"- nodes: {nodes}",
         "- ends: " + ", ".join(f"{reason} {times:,}" for reason, times in total.ends.most_common()),
         f"- {coverage.transitions(total.seen)} different (phase of the coordinator, message, status)",
         "",

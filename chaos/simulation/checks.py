@@ -108,9 +108,9 @@ class Checks:
         """A rank gets a process."""
         former = self.owners.get(rank)
         if former is not None:
-            self.replaced += 1
+            self.replaced += self._costs_a_restart(former)
             self.losses[former.proc] += 1
-            if not former.reaped:
+            if self._may_act(former):
                 self.fail(
                     "rank_is_given_away_only_after_death",
                     f"rank {rank} goes to process {proc} while process {former.proc} is not known dead",
@@ -119,6 +119,20 @@ class Checks:
                 limit = self.world.config.max_restarts
                 self.fail("restart_budget_is_global", f"{self.replaced} processes replaced, {limit} allowed")
         self.owners[rank] = self.world.workers[proc]
+
+    def _costs_a_restart(self, former: Worker) -> bool:
+        return True
+
+    def _may_act(self, former: Worker) -> bool:
+        return not former.reaped
+
+    def _live(self) -> list[Worker]:
+        """Processes with a rank that the coordinator can still reach."""
+        return [w for w in self.world.workers.values() if w.alive and w.machine.rank >= 0]
+
+    def _told(self, proc: int) -> int:
+        """In how many recoveries the loss of a process is named."""
+        return self.causes[proc]
 
     def spare_started(self) -> None:
         self.spare_starts += 1
@@ -222,7 +236,7 @@ class Checks:
     def ended(self, end: m.End) -> None:
         self.banned_after = True
         world = self.world
-        live = [w for w in world.workers.values() if w.alive and w.machine.rank >= 0]
+        live = self._live()
         if end.code == 0:
             self._finished(live)
         elif end.code == 3:
@@ -240,7 +254,7 @@ class Checks:
         if self.hostile:
             return
         for proc in self.losses:
-            times = self.causes[proc]
+            times = self._told(proc)
             if times != 1:
                 detail = f"process {proc} was replaced and is a cause of {times} recoveries"
                 self.fail("every_loss_is_in_one_recovery", detail)

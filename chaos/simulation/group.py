@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from chaos.simulation.worker import Worker
     from chaos.simulation.world import World
 
-CONNECT, TRANSFER = -2, -1
+CONNECT, TRANSFER, AGREEMENT = -2, -1, -10
 """Numbers of the two operations that come before the first collective."""
 GIVE_UP_S = 0.75
 LONGEST_S = 0.06
@@ -90,9 +90,9 @@ class Group:
         worker.waits_in = number
         gone = self.gone
         if not gone:
-            if arrived == needed and not self.world.partition:
+            if arrived == needed and not (self.world.partition and self.world.apart(self, number)):
                 self._complete(number)
-        elif number == CONNECT or self._touches(worker, gone):
+        elif (number == CONNECT or self._touches(worker, gone)) and self.world.hears_of(worker, self):
             self._reset(worker)
 
     def _touches(self, worker: Worker, gone: set[int]) -> bool:
@@ -113,6 +113,8 @@ class Group:
         if self.gone:
             return
         for number, arrived in self.arrived.items():
+            if self.world.partition and self.world.apart(self, number):
+                continue
             needed = len(self.parties) if number == TRANSFER else self.size
             parties = self.parties if number == TRANSFER else self.members
             if arrived == needed and all(worker.waits_in == number for worker in parties):
@@ -133,7 +135,8 @@ class Group:
                     other.token += 1
         self.gone.add(rank)
         for neighbour in {(rank + 1) % size, (rank - 1) % size} - {rank}:
-            self._reset(self.members[neighbour])
+            if self.world.hears_of(self.members[neighbour], self, worker):
+                self._reset(self.members[neighbour])
 
     def _reset(self, worker: Worker) -> None:
         if worker.alive and worker.waits_in is not None and worker.group is self:
@@ -160,12 +163,16 @@ class Group:
 
     # ------------------------------------------------------------------ agreement on the sequence
 
+    def agree(self, worker: Worker, step: int) -> None:
+        """Between nodes the members exchange what they ran in a collective of its own."""
+        self._enter(worker, AGREEMENT - step, self.size)
+
     def seal(self, worker: Worker, step: int, *, wait: bool) -> None:
         """Its step is whole; it goes on at once, or when all others have come as far."""
         self.sealed[step] = sealed = self.sealed.get(step, 0) + 1
         world = self.world
         if wait and sealed < self.size:
-            if world.open_generation != self.generation:
+            if worker.home.open_generation != self.generation:
                 self._fail(worker, "the generation has ended")
             else:
                 self.waiting_to_seal.append((worker, worker.wait))
@@ -180,9 +187,11 @@ class Group:
         if not wait:
             worker.sealed()
 
-    def over(self) -> None:
-        """The generation is not open any more: whoever waits to seal sees it."""
+    def over(self, home: object) -> None:
+        """The generation is not open any more: whoever waits to seal sees it, as soon as its page says so."""
         waiting, self.waiting_to_seal = self.waiting_to_seal, []
         for worker, wait in waiting:
-            if worker.alive and worker.wait == wait:
+            if worker.home is not home:
+                self.waiting_to_seal.append((worker, wait))
+            elif worker.alive and worker.wait == wait:
                 self._fail(worker, "the generation has ended")

@@ -41,6 +41,27 @@ SIMULATED_ONLY = {
     "workload.busy": "no fault: a long phase that the training script has declared",
 }
 NAMES = (*REAL, *SIMULATED_ONLY)
+REAL_ON_NODES = (
+    "node.kill",
+    "node.preempt",
+    "node.isolate",
+    "node.return",
+    "process.kill",
+    "process.stop",
+    "net.partition",
+    "net.drop_one_way",
+    "net.delay",
+    "net.loss",
+    "net.reset",
+    "host.cpu_throttle",
+)
+"""Faults of nodes. With `where: {"node": n}` a `process` fault means the node's supervisor."""
+SIMULATED_ONLY_ON_NODES = {
+    "node.freeze": "a whole machine stands still and goes on, as a virtual machine does when it is moved",
+    "clock.drift": "a node's clock runs at another rate than the coordinator's, as far as is allowed",
+}
+NODE_NAMES = (*REAL_ON_NODES, *SIMULATED_ONLY_ON_NODES)
+ALL_NAMES = tuple(dict.fromkeys((*NAMES, *NODE_NAMES)))
 NETWORK = ("net.delay", "net.loss", "net.duplicate")
 """Faults of the control channel. One node's private channels do none of this."""
 
@@ -52,11 +73,22 @@ LIMITS: dict[str, float] = {
     "form_limit_s": 1.5,
     "rerelease_s": 0.02,
 }
+NODE_LIMITS: dict[str, float] = {
+    "rerelease_s": 0.05,
+    "lease_s": 0.6,
+    "beat_s": 0.1,
+    "lease_margin_s": 0.1,
+    "clock_drift": 0.05,
+    "probe_limit_s": 0.3,
+    "reprobe_s": 0.3,
+    "node_wait_s": 5.0,
+}
+"""Those of jobs on several nodes, in the same proportions as real ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimFault:
-    """One fault. `where` is `{"rank": n}` or `{"role": name}`; `when` as in suites.
+    """One fault. `where` is `{"rank": n}`, `{"role": name}` or `{"node": n}`; `when` as in suites.
 
     Attributes:
         duration_s: how long it lasts, in virtual seconds; None for what has no end or is over at once.
@@ -76,9 +108,11 @@ class SimPlan:
     """One simulated run. The same plan gives the same history, byte for byte.
 
     Attributes:
+        spares: waiting processes, on each node.
         collectives: how many of them a step issues.
         limits: fields of `recovery.core.config.Config` that differ from `LIMITS`.
         schedule: "uniform", or "pct" (random priorities with `changes` demotions on the way).
+        nodes: how many; the coordinator is on number 0.
     """
 
     seed: int
@@ -90,14 +124,21 @@ class SimPlan:
     limits: dict[str, float] = field(default_factory=dict)
     schedule: str = "uniform"
     changes: int = 0
+    nodes: int = 1
 
     def config(self) -> Config:
         """The limits that the coordinator obeys."""
-        return Config(world_size=self.world, spares=self.spares, **{**LIMITS, **self.limits})  # type: ignore[arg-type]
+        limits: dict[str, Any] = dict(LIMITS)
+        if self.nodes > 1:
+            limits |= {**NODE_LIMITS, "nodes": self.nodes, "min_nodes": self.nodes // 2 + 1}
+        return Config(world_size=self.world, spares=self.spares, **{**limits, **self.limits})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it stands in a plan file."""
-        return {"version": VERSION, "kind": KIND, **asdict(self), "faults": [asdict(f) for f in self.faults]}
+        data = {"version": VERSION, "kind": KIND, **asdict(self), "faults": [asdict(f) for f in self.faults]}
+        if self.nodes == 1:
+            del data["nodes"]  # a plan for one node has the spelling, and so the hash, that it always had
+        return data
 
     def to_json(self) -> str:
         """One spelling for equal plans."""
@@ -124,6 +165,11 @@ class SimPlan:
         except (KeyError, TypeError) as error:
             raise UserError(f"the plan is damaged: {error}", "write it again") from None
         for fault in plan.faults:
-            if fault.name not in NAMES:
-                raise UserError(f"the simulator has no fault {fault.name!r}", f"one of {', '.join(NAMES)}")
+            if fault.name not in (NAMES if plan.nodes == 1 else ALL_NAMES):
+                known_names = ", ".join(NAMES if plan.nodes == 1 else ALL_NAMES)
+                raise UserError(f"the simulator has no fault {fault.name!r}", f"one of {known_names}")
+            if not 0 <= int(fault.where.get("node", 0)) < plan.nodes:
+                raise UserError(
+                    f"{fault.id}: there is no node {fault.where['node']}", f"0 to {plan.nodes - 1}"
+                )
         return plan

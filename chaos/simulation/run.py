@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from chaos.simulation.fleet import FleetWorld
 from chaos.simulation.plan import SimPlan
 from chaos.simulation.violation import Violation
 from chaos.simulation.world import Machines, World
@@ -45,7 +46,8 @@ def run_plan(
     violation: Violation | None = None
     world: World | None = None
     try:
-        world = World(plan, rng, machines, record=record)
+        kind = World if plan.nodes == 1 else FleetWorld
+        world = kind(plan, rng, machines, record=record)
         if coverage:
             world.seen = set()
         world.run()

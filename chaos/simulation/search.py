@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from chaos.simulation.coverage import Key
 from chaos.simulation.generate import make_fault, make_plan
+from chaos.simulation.generate_nodes import NODE_WEIGHTS, make_fleet_plan, make_node_fault
 from chaos.simulation.plan import SimPlan
 from chaos.simulation.run import SOUND, Outcome, run_plan
 from chaos.simulation.world import Machines
@@ -25,17 +26,24 @@ CORPUS = 60
 NEWEST = 20
 """Of these, the ones that it varies."""
 MOST_FAULTS = 8
+EVERY_NTH = 4
+"""In a mixed search, this one of so many plans is for several nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to search. `world`, `faults` and `hostile` as in `make_plan`."""
+    """What to search. `world`, `faults` and `hostile` as in `make_plan`.
+
+    Attributes:
+        nodes: of each job; 0 for 2 to 5, None for a mixture of one and several.
+    """
 
     seed: int
     mode: str = "mixed"
     world: int | None = None
     faults: int | None = None
     hostile: bool | None = None
+    nodes: int | None = None
 
 
 @dataclass(slots=True)
@@ -48,6 +56,7 @@ class Tally:
     ends: Counter[str] = field(default_factory=Counter)
     seen: Counter[Key] = field(default_factory=Counter)
     worlds: Counter[int] = field(default_factory=Counter)
+    nodes: Counter[int] = field(default_factory=Counter)
     found: Outcome | None = None
     number: int | None = None
     """Which schedule of the search broke an invariant, from 0."""
@@ -62,6 +71,7 @@ class Tally:
         self.ends += other.ends
         self.seen += other.seen
         self.worlds += other.worlds
+        self.nodes += other.nodes
 
 
 def chunk(options: Options, number: int, size: int = CHUNK, machines: Machines = SOUND) -> Tally:
@@ -74,6 +84,7 @@ def chunk(options: Options, number: int, size: int = CHUNK, machines: Machines =
         tally.events += outcome.events
         tally.ends[outcome.reason or "violation"] += 1
         tally.worlds[plan.world] += 1
+        tally.nodes[plan.nodes] += 1
         tally.seen.update(outcome.seen)
         if outcome.violation is not None:
             tally.found, tally.number = replace(outcome, seen=frozenset()), tally.schedules - 1
@@ -96,14 +107,7 @@ def _plans(options: Options, number: int, size: int) -> Iterator[tuple[SimPlan, 
             plan = mutate(rng, rng.choice(corpus[-NEWEST:]), seed, options)
         else:
             schedule = mode if mode in ("uniform", "pct") else None
-            plan = make_plan(
-                rng,
-                seed,
-                world=options.world,
-                faults=options.faults,
-                hostile=options.hostile,
-                schedule=schedule,
-            )
+            plan = _fresh(rng, seed, nth, options, schedule)
 
         def learn(outcome: Outcome, plan: SimPlan = plan) -> None:
             if mode == "guided" and not outcome.seen <= known:
@@ -114,11 +118,22 @@ def _plans(options: Options, number: int, size: int) -> Iterator[tuple[SimPlan, 
         yield plan, learn
 
 
+def _fresh(rng: random.Random, seed: int, nth: int, options: Options, schedule: str | None) -> SimPlan:
+    world, faults, nodes = options.world, options.faults, options.nodes
+    if nodes == 1 or (nodes is None and nth % EVERY_NTH):
+        hostile = options.hostile
+        return make_plan(rng, seed, world=world, faults=faults, hostile=hostile, schedule=schedule)
+    return make_fleet_plan(rng, seed, nodes=nodes or None, world=world, faults=faults, schedule=schedule)
+
+
 def mutate(rng: random.Random, plan: SimPlan, seed: int, options: Options) -> SimPlan:
     """A plan near one that has met something new."""
     faults = list(plan.faults)
     draw = rng.random()
-    fresh = make_plan(rng, seed, world=plan.world, faults=1, hostile=options.hostile).faults[0]
+    if plan.nodes == 1:
+        fresh = make_plan(rng, seed, world=plan.world, faults=1, hostile=options.hostile).faults[0]
+    else:
+        fresh = make_fleet_plan(rng, seed, nodes=plan.nodes, world=plan.world, faults=1).faults[0]
     name_of = f"f{len(faults) + 1}"
     if draw < 0.6 and len(faults) < MOST_FAULTS:
         if rng.random() < 0.4 and faults:
@@ -131,7 +146,11 @@ def mutate(rng: random.Random, plan: SimPlan, seed: int, options: Options) -> Si
         faults = [f for f in faults if f.when.get("after_fault") != gone.id]
     elif faults:
         at = rng.randrange(len(faults))
-        other = make_fault(rng, faults[at].id, faults[at].name, plan.world, plan.steps, 0)
+        name = faults[at].name
+        if "node" in faults[at].where and name in NODE_WEIGHTS:
+            other = make_node_fault(rng, faults[at].id, name, plan.nodes, plan.steps, 0)
+        else:
+            other = make_fault(rng, faults[at].id, name, plan.world, plan.steps, 0)
         faults[at] = replace(faults[at], when=other.when, where=other.where)
     return replace(plan, seed=seed, faults=tuple(faults))
 

@@ -37,6 +37,10 @@ WORKER_POINTS = (
     "worker.exit",
 )
 JOB_POINTS = ("generation.opened", "recovery.detect", "recovery.fence", "recovery.resume", "group.release")
+NODE_POINTS = (
+    *("node.join", "node.lost", "node.evict", "node.return"),
+    *("node.probe", "node.answer", "lease.expired", "lease.grant"),
+)
 ALIASES = {
     "recovery.regroup": "recovery.fence",
     "generation.open": "generation.opened",
@@ -149,6 +153,10 @@ class Striker:
             self._template(fault)
             self._is_over(fault.duration_s or 0.0)
             return
+        lasts_s = world.strike_node(fault, at)
+        if lasts_s is not None:
+            self._is_over(lasts_s)
+            return
         worker = self._victim(fault, at)
         strike = _STRIKES[fault.name]
         if worker is None or not worker.alive:
@@ -241,7 +249,7 @@ class Striker:
     def _tell_stopped(self, what: tuple[Worker, float | None]) -> None:
         worker, since = what
         if not worker.reaped and worker.stopped:
-            self.world.tell(m.Stopped(worker.proc, since))
+            self.world.tell_of(worker, m.Stopped(worker.proc, since))
 
     def _thaw(self, worker: Worker) -> None:
         worker.stopped -= 1
@@ -250,7 +258,7 @@ class Striker:
 
     def _tell_continued(self, worker: Worker) -> None:
         if not worker.reaped and worker.alive and not worker.stopped:
-            self.world.tell(m.Continued(worker.proc))
+            self.world.tell_of(worker, m.Continued(worker.proc))
 
     def _hang(self, worker: Worker, fault: SimFault) -> float:
         worker.struck.add(fault.name)
@@ -269,7 +277,7 @@ class Striker:
         if worker.machine.stage is not Stage.STEPPING:
             return 0.0
         worker.busy_until = max(worker.busy_until, self.world.now + lasts_s + 0.3)
-        self.world.tell(m.Busy(worker.proc, worker.busy_until))
+        self.world.tell_of(worker, m.Busy(worker.proc, worker.busy_until))
         self.world.hold(worker)
         self.world.push(self.world.now + lasts_s, None, self.world.resume, worker)
         return lasts_s

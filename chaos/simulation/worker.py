@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from recovery.core.member import Member
 
 LONGEST_S = 0.15
+AGREEMENT = -10
+"""Numbers from here down are those of the members' exchange at the end of a step, one for each step."""
 HALF_DONE = -1
 """Taint of a state that is just being changed."""
 
@@ -28,6 +30,7 @@ class Worker:
 
     __slots__ = (
         "alive",
+        "born",
         "busy_until",
         "chain",
         "changed_at",
@@ -39,16 +42,19 @@ class Worker:
         "deferred",
         "desync",
         "done",
+        "doomed",
         "error",
         "fail_next",
         "fenced",
         "group",
         "handicap_s",
         "held",
+        "home",
         "issued",
         "issued_at",
         "last_down",
         "last_up",
+        "line",
         "linger_s",
         "machine",
         "net",
@@ -82,8 +88,14 @@ class Worker:
         self.proc = proc
         self.rank = rank
         self.pace = pace
+        self.home: Any = world
+        """Whose word on the page it goes by: the world's, or that of its node's supervisor."""
+        self.line: Any = None
+        """The session of its node in which it was started; None on the coordinator's own node."""
+        self.doomed = False
+        """The order to kill it has come to its node."""
         self.machine: Member = world.machines.member(-1 if rank is None else rank, proc)
-        self.alive = False
+        self.alive = self.born = False
         self.reaped = False
         self.fenced = False
         self.parked = False
@@ -216,9 +228,8 @@ class Worker:
         world.reached(self, "member.enter")
 
     def _connect(self, generation: int) -> None:
-        world = self.world
         self._next_wait()
-        if world.open_generation != generation or self.group is None:
+        if self.home.open_generation != generation or self.group is None:
             self.later(self.failed, 0.0003, 0.002, (self.wait, "this rendezvous is over", None))
             return
         self.group.connect(self)
@@ -260,7 +271,9 @@ class Worker:
             self._between_collectives()
             return
         machine = self.machine
-        if number == -2:
+        if number <= AGREEMENT:
+            self.sealed()
+        elif number == -2:
             self.carry_out(machine.handle(o.Connected(machine.generation), now))
         elif machine.stage is Stage.GIVING:
             world.reached(self, "state.send")
@@ -307,7 +320,7 @@ class Worker:
         if version >= world.plan.steps:
             self.rest(True)
             return
-        if machine.is_over(world.open_generation, self.error is not None):
+        if machine.is_over(self.home.open_generation, self.error is not None):
             self.broken("collective_error", "the generation has ended")
             return
         machine.handle(o.Begun(version), world.now)
@@ -331,7 +344,7 @@ class Worker:
             self.fail_next = False
             self.broken("collective_error", "injected")
             return
-        if world.open_generation != machine.generation:
+        if self.home.open_generation != machine.generation:
             self.broken("collective_error", "the generation has ended")
             return
         self.taint = HALF_DONE
@@ -380,11 +393,16 @@ class Worker:
         if self.error is not None:
             self.broken(*self.error)
             return
-        if group.mismatch and self._disagrees():
+        if group.mismatch and not world.agrees_in_band and self._disagrees():
             return
         self.sealing = True
         self._next_wait()
-        group.seal(self, machine.step, wait=self.odd)
+        if not world.agrees_in_band:
+            group.seal(self, machine.step, wait=self.odd)
+        elif self.cut >= group.generation:
+            self.failed((self.wait, RELEASED, None))
+        else:
+            group.agree(self, machine.step)
 
     def sealed_by_all(self, wait: int) -> None:
         if wait == self.wait:
@@ -402,8 +420,12 @@ class Worker:
             return
         self.odd = False
         machine = self.machine
-        if machine.stage is Stage.STEPPING:
-            self.carry_out(machine.handle(o.Done(machine.step), self.world.now))
+        if machine.stage is not Stage.STEPPING:
+            return
+        if self.home.leased and self.world.machines.check_lease and self.home.lease_is_over():
+            self.broken("lease", "the lease of its node is over")
+            return
+        self.carry_out(machine.handle(o.Done(machine.step), self.world.now))
 
     def _disagrees(self) -> bool:
         """Compare sequences with the peers, as far as both have come."""

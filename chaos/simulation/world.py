@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from chaos.simulation.checks import Checks
 from chaos.simulation.group import Group
@@ -24,13 +24,25 @@ from recovery.core import blame
 from recovery.core import messages as m
 from recovery.core.config import Config
 from recovery.core.coordinator import Coordinator, Phase
+from recovery.core.door import Door
 from recovery.core.errors import ProtocolError
+from recovery.core.fleet import FleetCoordinator
+from recovery.core.lease import Lease
 from recovery.core.member import Member, Stage
 
 if TYPE_CHECKING:
     from random import Random
 
     from chaos.simulation.striking import Striker
+
+
+class Runs(Protocol):
+    """What events happen to: a process that may stand still, and then finds them later."""
+
+    alive: bool
+    held: int
+    deferred: list[tuple[Any, Any]]
+
 
 LOOK_S = 0.1
 """How often the progress counters are read while the job runs."""
@@ -49,10 +61,20 @@ class Machines:
     member: Callable[[int, int], Member] = Member
     judge: Callable[..., blame.Verdict | None] = blame.judge
     check_sequence: bool = True
+    fleet: Callable[[Config], FleetCoordinator] = FleetCoordinator
+    lease: Callable[[Config, float], Lease] = Lease
+    door: Callable[[str], Door] = Door
+    check_lease: bool = True
+    """Whether a worker looks at its node's lease before it commits."""
 
 
 class World:
     """One run. `run()` to its end, or `step()` by `step()`."""
+
+    acts: ClassVar[dict[type[Any], Callable[[Any, Any], None]]]
+    """How each action of the coordinator is carried out."""
+    leased = False
+    """Workers of the coordinator's own node have no lease: the two die together."""
 
     def __init__(self, plan: SimPlan, rng: Random, machines: Machines, *, record: bool = False) -> None:
         self.plan = plan
@@ -63,8 +85,8 @@ class World:
         self.now = 0.0
         self.events = 0
         self._order = 0
-        self._queue: list[tuple[float, int, Worker | None, Any, Any]] = []
-        self.coordinator = machines.coordinator(self.config)
+        self._queue: list[tuple[float, int, Runs | None, Any, Any]] = []
+        self.coordinator = self._make_coordinator()
         self.workers: dict[int, Worker] = {}
         self.groups: dict[int, Group] = {}
         self.open_generation = 0
@@ -84,16 +106,22 @@ class World:
         self._tick_at = float("inf")
         self._look_made = False
         self._released = 0
-        self.checks = Checks(self)
+        self.checks = self._make_checks()
         from chaos.simulation.striking import Striker
 
         self.striker: Striker = Striker(self)
         self._act(self.coordinator.begin(self.now))
         self._arm()
 
+    def _make_coordinator(self) -> Coordinator:
+        return self.machines.coordinator(self.config)
+
+    def _make_checks(self) -> Checks:
+        return Checks(self)
+
     # ------------------------------------------------------------------ clock and queue
 
-    def push(self, at: float, target: Worker | None, handler: Any, arg: Any = None) -> None:
+    def push(self, at: float, target: Runs | None, handler: Any, arg: Any = None) -> None:
         self._order += 1
         heapq.heappush(self._queue, (at, self._order, target, handler, arg))
 
@@ -191,7 +219,22 @@ class World:
         if not worker.reaped:
             self.tell(message)
 
-    def tell(self, event: m.Event) -> None:
+    agrees_in_band = False
+    """Whether the exchange at the end of a step goes over the network between the members."""
+
+    def tell_of(self, worker: Worker, event: m.Event) -> None:
+        """Something that the kernel of this process's node reports."""
+        self.tell(event)
+
+    def apart(self, group: Group, number: int) -> bool:
+        """Whether something cuts off members that this operation needs."""
+        return True
+
+    def hears_of(self, worker: Worker, group: Group, gone: Worker | None = None) -> bool:
+        """Whether a neighbour's departure reaches this process; of any that has gone, without a name."""
+        return True
+
+    def tell(self, event: m.Event | m.NodeEvent) -> None:
         if self.ended is not None:
             return
         coordinator = self.coordinator
@@ -204,11 +247,12 @@ class World:
         if told != generation and type(event) in _OF_A_GENERATION:
             slot = coordinator._by_proc.get(event.proc)  # type: ignore[union-attr, arg-type]
             before = slot.status if slot is not None else None
-            actions = coordinator.handle(event, self.now)
+            actions = coordinator.handle(event, self.now)  # type: ignore[arg-type]
             after = slot.status if slot is not None else None
-            self.checks.stale(event, generation, bool(actions) or before is not after)
+            changed = bool(actions) or before is not after
+            self.checks.stale(event, generation, changed)  # type: ignore[arg-type]
         else:
-            actions = coordinator.handle(event, self.now)
+            actions = coordinator.handle(event, self.now)  # type: ignore[arg-type]
         if actions:
             self._act(actions)
         self.checks.every()
@@ -285,7 +329,7 @@ class World:
     def _act(self, actions: Sequence[m.Action]) -> None:
         self.checks.acted(list(actions))
         for action in actions:
-            _ACTS[type(action)](self, action)
+            self.acts[type(action)](self, action)
 
     def _start(self, action: m.Start) -> None:
         pace = 0.5 + 1.5 * self._random() if self.plan.schedule == "uniform" else self.striker.priority()
@@ -299,10 +343,10 @@ class World:
         self.push(at, None, self._forked, worker)
 
     def _forked(self, worker: Worker) -> None:
-        worker.alive = True
+        worker.alive = worker.born = True
         self.note("worker.start", rank=worker.rank, proc=worker.proc)
-        self.tell(m.Started(worker.proc))
-        if worker.fenced:
+        self.tell_of(worker, m.Started(worker.proc))
+        if worker.doomed:
             self.push(self.now + self.delay(0.001, 0.01), None, self._killed, worker)
         worker.later(worker.booted, 0.01, 0.05)
         self.resume(worker)  # what has been sent to it meanwhile waits in its channel
@@ -319,7 +363,7 @@ class World:
         worker = self.workers[action.proc]
         self.checks.fenced(worker)
         self.troubles += 1
-        worker.fenced = True
+        worker.fenced = worker.doomed = True
         self.note("fence", rank=worker.rank, proc=worker.proc, reason=action.reason)
         if worker.alive:
             self.push(self.now + self.delay(0.001, 0.02), None, self._killed, worker)
@@ -332,7 +376,7 @@ class World:
             closed = self.groups.get(self.open_generation)
             self.open_generation = 0
             if closed is not None:
-                closed.over()
+                closed.over(self)
         worker = self.workers[action.proc]
         group = worker.group
         if group is not None and worker.machine.stage is not Stage.CONNECTING:
@@ -408,18 +452,22 @@ class World:
             self.died_late = True
         since = worker.changed_at or None
         self.note("worker.exit", rank=worker.rank, proc=worker.proc, code=code, signal=signal)
-        self.tell(m.Exited(worker.proc, code, signal, error, since))
+        self.tell_of(worker, m.Exited(worker.proc, code, signal, error, since))
         self.reached(worker, "worker.exit")
+
+    def strike_node(self, fault: SimFault, at: Worker | None) -> float | None:
+        """Carry out a fault of a node; how long it lasts, None if it was no such fault."""
+        return None
 
     def strike(self, fault: SimFault) -> None:
         """A fault now, besides those of the plan."""
         self.striker.strike(fault)
 
-    def hold(self, worker: Worker) -> None:
+    def hold(self, worker: Runs) -> None:
         """From now on it does not run."""
         worker.held += 1
 
-    def resume(self, worker: Worker) -> None:
+    def resume(self, worker: Runs) -> None:
         """It runs again: what has come meanwhile happens now, in order."""
         worker.held -= 1
         if worker.held == 0 and worker.alive:
@@ -430,7 +478,7 @@ class World:
 
 _MOVES_DEADLINES = frozenset({m.Stopped, m.Continued, m.Busy, m.Accused})
 _OF_A_GENERATION = frozenset({m.Formed, m.Failed, m.Accused})
-_ACTS: dict[type[Any], Callable[[World, Any], None]] = {
+World.acts = {
     m.Start: World._start,
     m.Promote: World._promote,
     m.Fence: World._fence,
