@@ -121,7 +121,24 @@ def _late(members: Sequence[Progress], config: Config, step_s: float | None, now
                 f" {late_s:.2f} s late (limit {limit:.2f} s)"
             )
             return Verdict(member.rank, member.proc, "hang", detail, member.changed_at)
-    if not behind and any(member.done < member.issued for member in members):
+    if behind:
+        return None
+    sealing = [member for member in members if member.sealing]
+    if sealing:
+        # All have entered the same collectives, and some have ended the step and wait for the others to.
+        waiting_since = min(member.changed_at for member in sealing)
+        version = min(member.version for member in sealing)
+        short = [m for m in members if not m.sealing and m.done == m.issued and m.version <= version]
+        for member in sorted(short, key=lambda one: one.changed_at):
+            limit = config.hang_limit_s(step_s, member.warm)
+            late_s = now - max(waiting_since, member.changed_at) - member.starved_s
+            if late_s > limit and now > member.busy_until:
+                detail = (
+                    f"has not ended its step after {member.issued} collectives in generation"
+                    f" {member.generation}, {late_s:.2f} s late (limit {limit:.2f} s)"
+                )
+                return Verdict(member.rank, member.proc, "hang", detail, member.changed_at)
+    if sealing or any(member.done < member.issued for member in members):
         # Everyone is inside: a network or kernel that does not deliver. Give it longer, then regroup.
         limit = 3 * max(config.hang_limit_s(step_s, member.warm) for member in members)
         quiet_s = now - max(member.changed_at for member in members)

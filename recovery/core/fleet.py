@@ -263,11 +263,15 @@ class FleetCoordinator(Coordinator):
         return actions
 
     def _replace(self, slot: Slot, now: float) -> list[m.Action]:
-        """A process on the node where the rank was, else where there is a spare, else where there is room."""
+        """A process on the node where the rank was, else where there is a spare, else where there is room.
+
+        A rank moves only to a node that is known to reach the others.
+        """
         home = self.node_of.pop(slot.proc, None)
         self._by_proc.pop(slot.proc, None)
         slot.proc = -1
-        load = dict.fromkeys(self._present, 0)
+        known = self._sure if self._asked is None else frozenset()
+        load = {node: 0 for node in self._present if node == home or node in known}
         load.update(
             (node, count)
             for node, count in Counter(self.node_of.get(other.proc) for other in self.slots).items()
