@@ -17,9 +17,9 @@ from injectors.catalogue import CATALOGUE
 from tests.chaos.runs import chaos
 from tests.chaos.undo.setups import gpus
 
-# README's first command, which CI has run when it comes here, shows these; their evidence is part of its verdicts.
+# README's first command, which CI has run when it comes here, shows these.
 IN_SMOKE = {entry.fault for scenario in load("smoke", CATALOGUE).suite.scenarios for entry in scenario.faults}
-# Acts of the agent inside a process that works with CUDA. The other faults of devices are shown on a stand-in.
+# Acts inside a process that works with CUDA. The other faults of devices are shown on a stand-in.
 ONLY_ON_A_GPU = {"gpu.stuck_kernel", "gpu.device_assert"}
 # What a cluster of a kind needs of the machine.
 NEEDS = {"netns": ("netns", "nft"), "docker": ("docker",)}

@@ -10,8 +10,12 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-# A run's marker, as it stands in names, labels and comments.
-MARKER = re.compile(r"\d{6}-[0-9a-f]{8}")
+# How what a fault or a cluster creates says whose it is: labels, comments, names of groups.
+OWNERS = (
+    re.compile(r'"torch-chaos\.run": "([^"]+)"'),
+    re.compile(r"torch-chaos run (\S+) fault"),
+    re.compile(r"/torch-chaos-(\d{6}_[0-9a-f]{8})-"),
+)
 # A container's own mounts and groups come and go with it; containers are compared by themselves.
 DOCKERS = ("/var/lib/docker/", "/run/docker/", "/docker/", "/var/lib/containerd/", "/run/containerd/")
 COMMAND_S = 20
@@ -38,7 +42,8 @@ def differences(before: Mapping[str, str], after: Mapping[str, str], run: str = 
 
 
 def _another_runs(text: str, run: str) -> bool:
-    return bool(others := set(MARKER.findall(text)) - {run}) and run not in text and bool(others)
+    owners = {owner.replace("_", "-") for pattern in OWNERS for owner in pattern.findall(text)}
+    return bool(owners) and run.replace("_", "-") not in owners
 
 
 def _said(*command: str) -> str | None:
@@ -56,11 +61,13 @@ def _said(*command: str) -> str | None:
 def _nft() -> Iterator[tuple[str, str]]:
     for table in re.split(r"^(?=table )", _said("nft", "list", "ruleset") or "", flags=re.M):
         if table.strip():
-            # What docker keeps counts the packets of everyone; its rules are compared, its counts are not.
-            text = (
-                re.sub(r"packets \d+ bytes \d+", "packets - bytes -", table) if "DOCKER" in table else table
-            )
-            yield f"nft {table.split('{')[0].strip()}", text
+            yield f"nft {table.split('{')[0].strip()}", _dockers_table(table) if "DOCKER" in table else table
+
+
+def _dockers_table(table: str) -> str:
+    """Docker's own rules without what everyone's packets count up, and without those of single networks."""
+    lines = [line for line in table.splitlines() if '"br-' not in line]
+    return re.sub(r"packets \d+ bytes \d+", "packets - bytes -", "\n".join(lines))
 
 
 def _qdiscs() -> Iterator[tuple[str, str]]:
