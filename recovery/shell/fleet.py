@@ -64,7 +64,7 @@ class FleetSupervisor(Supervisor):
             secret,
             facts,
             welcome=asdict(config),
-            standing=lambda node: self.coordinator.nodes[node].standing,
+            node=lambda index: self.coordinator.nodes[index],
             joined=lambda node, session: self._hear_node(m.NodeJoined(node, session)),
             hear=self._hear,
         )

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from recovery.core.nodes import Standing
+from recovery.core.door import Admitted, Door, Hello, Refused
+from recovery.core.nodes import Node
 from recovery.shell.line import Conversation, Line, LineBroken
 from recovery.shell.probing import Address, Prober
 from recovery.shell.reactor import Reactor
@@ -32,7 +33,6 @@ class Guest:
 
     index: int
     session: int
-    supervisor: str
     probe_address: Address
     talk: Conversation = field(default_factory=Conversation)
     sampled_at: float = 0.0
@@ -50,20 +50,19 @@ class Hub:
         facts: Mapping[str, Any],
         *,
         welcome: Mapping[str, Any],
-        standing: Callable[[int], Standing],
+        node: Callable[[int], Node],
         joined: Callable[[int, int], None],
         hear: Callable[[int, int, dict[str, Any]], None],
     ) -> None:
         self._reactor, self._secret, self._facts = reactor, secret, facts
-        self._welcome, self._standing, self._joined, self._hear = welcome, standing, joined, hear
-        self._job = os.urandom(8).hex()
+        self._welcome, self._node, self._joined, self._hear = welcome, node, joined, hear
+        self._door = Door(os.urandom(8).hex())
         self._listener = socket.create_server(address, backlog=64)
         self._listener.setblocking(False)
         self.address: Address = self._listener.getsockname()[:2]
         self.prober = Prober(reactor, secret, self.address[0])
         self._strangers: dict[Line, float] = {}
         self._guests: dict[int, Guest] = {}
-        self._sessions = 1  # the coordinator's own node has the first
         reactor.watch(self._listener.fileno(), self._accept)
 
     # ------------------------------------------------------------------ who is there
@@ -156,50 +155,46 @@ class Hub:
             self._dismiss(line)
 
     def _hello(self, line: Line, hello: dict[str, Any]) -> None:
-        index, supervisor = int(hello["node"]), str(hello["supervisor"])
-        session, heard = int(hello["session"]), int(hello["received"])
-        guest = self._guests.get(index)
+        index = int(hello["node"])
         refusal = self._refusal(index, hello)
-        if refusal is not None:
-            line.send(refused=refusal, final=True)
-            self._dismiss(line)
-            return
-        if session:
-            if guest is None or (guest.session, guest.supervisor) != (session, supervisor):
-                line.send(refused="that session is over", final=False)
-                self._dismiss(line)
+        if refusal is None:
+            greeting = Hello(index, str(hello["job"]), int(hello["resumes"]), int(hello["former"]))
+            answer = self._door.knock(greeting, self._node(index), time.monotonic())
+            if isinstance(answer, Admitted):
+                self._admit(line, index, answer, hello)
                 return
-            self._lost(guest, guest.talk.line)
+            refusal = answer.reason
+            final = isinstance(answer, Refused)
         else:
-            if self._standing(index) is not Standing.ABSENT and (
-                guest is None or guest.supervisor != supervisor
-            ):
-                # Another supervisor of that node may have left processes: its lease has to run out first.
-                line.send(refused="the lease of an earlier supervisor has not run out", final=False)
-                self._dismiss(line)
-                return
+            final = True
+        line.send(refused=refusal, final=final)
+        self._dismiss(line)
+
+    def _admit(self, line: Line, index: int, answer: Admitted, hello: dict[str, Any]) -> None:
+        if not answer.resumed:
             self.forget(index)
-            self._sessions += 1
             host, port = hello["probe"]
-            guest = Guest(index, self._sessions, supervisor, (str(host), int(port)))
-            self._guests[index] = guest
+            self._guests[index] = Guest(index, answer.session, (str(host), int(port)))
+        guest = self._guests[index]
+        self._lost(guest, guest.talk.line)
         del self._strangers[line]
         line.send(
-            welcome=dict(self._welcome), session=guest.session, received=guest.talk.received, job=self._job
+            welcome=dict(self._welcome),
+            session=guest.session,
+            received=guest.talk.received,
+            job=self._door.job,
         )
         try:
-            guest.talk.attach(line, heard)
+            guest.talk.attach(line, int(hello["received"]))
         except LineBroken:
             self._lost(guest, line)
             return
         self._watch(line, lambda: self._read(guest, line))
-        if not session:
+        if not answer.resumed:
             self._joined(index, guest.session)
 
     def _refusal(self, index: int, hello: dict[str, Any]) -> str | None:
         """Why this node can never take part."""
-        if hello["job"] not in ("", self._job):
-            return "it belongs to an earlier start of this job"
         for name, value in self._facts.items():
             if hello["facts"].get(name) != value:
                 theirs = hello["facts"].get(name)

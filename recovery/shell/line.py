@@ -189,11 +189,6 @@ class Conversation:
         if self.line is not None:
             self.line.send(n=self._sent, a=self.received, m=message)
 
-    @property
-    def unread(self) -> bool:
-        """Whether something was said that the other end has not acknowledged."""
-        return bool(self._unread)
-
     def attach(self, line: Line, heard: int) -> None:
         """Go on over a new connection; the other end has heard messages up to `heard`."""
         self.line = line

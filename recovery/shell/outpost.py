@@ -63,18 +63,17 @@ class Outpost:
         self.node, self._coordinator, self._secret, self._facts = node, coordinator, secret, facts
         self._world_size, self._make_program, self._fork = world_size, program, fork
         self._patience_s = patience_s
-        self._name = os.urandom(8).hex()
         self._reactor = Reactor()
         self._hands: Hands | None = None
         self._prober: Prober | None = None
         self._lease: Lease | None = None
         self._line: Line | None = None
         self._talk = Conversation()
-        self._session = 0
+        self._session = self._former = 0
         self._job = ""
         self._code: int | None = None
         self._interrupted: int | None = None
-        self._leaving = False
+        self._leaving = self._resigned = False
         self._retry_s, self._next_try, self._give_up_line = RETRY_S, 0.0, 0.0
         self._lost_at = time.monotonic()
         self._next_sample = 0.0
@@ -142,12 +141,14 @@ class Outpost:
         """Asked to end: a node that is about to be taken away. The others need not wait for its lease."""
         assert self._interrupted is not None
         name = signal.Signals(self._interrupted).name
-        if self._hands is not None:
-            self._hands.end_all(name)
-        if self._session:
+        # From here on it takes no orders, and its processes' ends are told in one word.
+        self._resigned = True
+        ended = self._hands is None or self._hands.end_all(name)
+        if self._session and ended:
             self._say(op="left", reason=f"it was asked to end ({name})")
             deadline = time.monotonic() + CONNECT_S
-            while self._talk.unread and self._line is not None and time.monotonic() < deadline:
+            # The coordinator hangs up when it has heard.
+            while self._line is not None and time.monotonic() < deadline:
                 self._reactor.turn(TURN_S)
         self._stop(INTERRUPTED, f"asked to end ({name})")
 
@@ -170,7 +171,9 @@ class Outpost:
 
     def _leave_session(self) -> None:
         self._hang_up()
-        self._lease, self._session, self._talk = None, 0, Conversation()
+        # The door is told of it only after everything has been ended, see `_fence_myself`.
+        self._lease, self._talk = None, Conversation()
+        self._former, self._session = self._session, 0
         self._lost_at = time.monotonic()
 
     # ------------------------------------------------------------------ the connection
@@ -207,8 +210,8 @@ class Outpost:
                 line.send(
                     hello={
                         "node": self.node,
-                        "supervisor": self._name,
-                        "session": self._session,
+                        "resumes": self._session,
+                        "former": self._former,
                         "received": self._talk.received,
                         "job": self._job,
                         "facts": dict(self._facts),
@@ -288,7 +291,7 @@ class Outpost:
         except LineBroken:
             self._hang_up()
             return
-        if message is not None and self._session:
+        if message is not None and self._session and not self._resigned:
             self._told(message)
 
     def _say(self, **message: Any) -> None:
@@ -304,7 +307,7 @@ class Outpost:
     # ------------------------------------------------------------------ what is said
 
     def _report(self, event: m.Event) -> None:
-        if self._session:
+        if self._session and not self._resigned:
             self._say(op="event", **wire.packed(event, time.monotonic()))
 
     def _ask_store(self, process: Process, request: dict[str, Any]) -> None:
