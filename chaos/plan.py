@@ -203,6 +203,23 @@ def twin_hash(target: Mapping[str, Any], seed: int, facts: Facts) -> str:
     return hashlib.sha256(canonical(parts).encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True)
+class Size:
+    """How many ranks and nodes a target has; without a cluster one node."""
+
+    world: int
+    nodes: int
+
+    @classmethod
+    def of(cls, target: Mapping[str, Any]) -> Size:
+        """The size of a complete target."""
+        return cls(target["world"], (target.get("cluster") or {"nodes": 1})["nodes"])
+
+    def node_of(self, rank: int) -> int:
+        """The node that a rank starts on."""
+        return rank // max(1, self.world // self.nodes)
+
+
 def _scenario(
     scenario: Scenario,
     name: str,
@@ -213,7 +230,7 @@ def _scenario(
     catalogue: Mapping[str, type[Fault]],
 ) -> PlannedScenario:
     draws = Draws(root, name)
-    faults = _faults(scenario.faults, draws, target["world"], catalogue)
+    faults = _faults(scenario.faults, draws, Size.of(target), catalogue)
     return PlannedScenario(
         name=name,
         description=scenario.description,
@@ -238,26 +255,25 @@ def _recoveries(scenario: Scenario, target: Mapping[str, Any], faults: list[Plan
 
 
 def _faults(
-    entries: Sequence[FaultEntry], draws: Draws, world: int, catalogue: Mapping[str, type[Fault]]
+    entries: Sequence[FaultEntry], draws: Draws, size: Size, catalogue: Mapping[str, type[Fault]]
 ) -> list[PlannedFault]:
     planned: list[PlannedFault] = []
-    # The plan's ids and ranks of each entry's repetitions: what `after_fault` and `other` refer to.
+    # The plan's ids and places of each entry's repetitions: what `after_fault` and `other` refer to.
     ids: dict[str, list[str]] = {}
-    ranks_before: list[int | None] = []
+    before: list[dict[str, Any]] = []
     for index, entry in enumerate(entries):
         count = entry.repeat.count if entry.repeat else 1
-        ranks: list[int | None] = []
+        places: list[dict[str, Any]] = []
         own_ids = [f"f{len(planned) + n + 1}" for n in range(count)]
         for n in range(count):
             here = Draws(draws.seed, *draws.names, index, n)
-            before = ranks_before[min(n, len(ranks_before) - 1)] if ranks_before else None
-            where, rank = _where(entry, here, world, before)
-            ranks.append(rank)
+            where = _where(entry, here, size, before[min(n, len(before) - 1)] if before else {})
+            places.append(where)
             when = _when(entry.when, here, n * (entry.repeat.every if entry.repeat else 0), n, ids)
             planned.append(_fault(entry, own_ids[n], where, when, here, catalogue[entry.fault]))
         if entry.id is not None:
             ids[entry.id] = own_ids
-        ranks_before = ranks
+        before = places
     return planned
 
 
@@ -290,17 +306,24 @@ def _fault(
     )
 
 
-def _where(
-    entry: FaultEntry, draws: Draws, world: int, before: int | None
-) -> tuple[dict[str, Any], int | None]:
+def _where(entry: FaultEntry, draws: Draws, size: Size, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The rank, node or role of one fault; `before` is that of the fault before it."""
     if entry.where.role is not None:
-        return {"role": entry.where.role}, None
-    rank = entry.where.rank
-    if rank == "random":
-        rank = draws.number(0, world - 1, "rank")
-    elif rank == "other":
-        rank = draws.choice([r for r in range(world) if r != before], "rank")
-    return {"rank": rank}, rank
+        return {"role": entry.where.role}
+    if entry.where.node is not None:
+        node = before.get("node")
+        if node is None and "rank" in before:
+            node = size.node_of(before["rank"])
+        return {"node": _drawn(entry.where.node, draws, size.nodes, node, "node")}
+    return {"rank": _drawn(entry.where.rank, draws, size.world, before.get("rank"), "rank")}
+
+
+def _drawn(given: Any, draws: Draws, count: int, before: int | None, what: str) -> int:
+    if given == "random":
+        return draws.number(0, count - 1, what)
+    if given == "other":
+        return int(draws.choice([one for one in range(count) if one != before], what))
+    return int(given)
 
 
 def _when(when: When, draws: Draws, shift: int, nth: int, ids: Mapping[str, list[str]]) -> dict[str, Any]:

@@ -1,14 +1,18 @@
 """Run a command in a user and PID namespace of its own, so that nothing of it outlives whoever started it.
 
-Run as a program: `contain.py STATUS_FD HOLD_FD COMMAND...`. It becomes three processes: a launcher (outside,
-its end is what the engine waits for), an init (pid 1 of the namespace: reaps orphans, and takes everything
-with it when it ends) and the command. The init is not the command itself: as pid 1 a program ignores signals
-that it does not handle, and its end would destroy the orphans that we want to see.
+Run as a program: `contain.py STATUS_FD HOLD_FD NAMESPACES COMMAND...`. NAMESPACES are descriptors of existing
+namespaces (a node's) to enter first, separated by commas, `-` for none. It becomes three processes: a
+launcher (outside, its end is what the engine waits for), an init (pid 1 of the namespace: reaps orphans, and
+takes everything with it when it ends) and the command. The init is not the command itself: as pid 1 a program
+ignores signals that it does not handle, and its end would destroy the orphans that we want to see.
 
 STATUS_FD receives one JSON line, {"init": pid} in the engine's pid namespace, then {"code", "signal"} when
 the command ended. The init then waits until HOLD_FD reaches its end, so that the engine can look at what is
 left, and ends. Exit status 125 and {"refused": reason}: the kernel allows no such namespace; nothing was
 started.
+
+`contain.py - - NAMESPACES COMMAND...` enters the namespaces and becomes the command: for a kernel that
+refuses further ones.
 
 Standard library only, no import of ours: it is started by path.
 """
@@ -38,6 +42,17 @@ def _call(name: str, *args: object) -> None:
 def die_with_parent() -> None:
     """SIGKILL for this process when its parent's thread ends."""
     _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def join(namespaces: str) -> None:
+    """Enter namespaces that are there already; see the module's docstring.
+
+    Raises:
+        OSError: the kernel refuses it.
+    """
+    for fd in map(int, namespaces.split(",") if namespaces != "-" else ()):
+        _call("setns", fd, 0)
+        os.close(fd)
 
 
 def enter_namespaces() -> None:
@@ -103,10 +118,17 @@ def init(status_fd: int, hold_fd: int, command: list[str]) -> int:
 
 def main() -> int:
     """See the module's docstring."""
-    status_fd, hold_fd, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    namespaces, command = sys.argv[3], sys.argv[4:]
+    if sys.argv[1] == "-":
+        join(namespaces)
+        os.execvp(command[0], command)
+    status_fd, hold_fd = int(sys.argv[1]), int(sys.argv[2])
     die_with_parent()
     try:
+        join(namespaces)
         enter_namespaces()
+        # Entering may have cleared it.
+        die_with_parent()
     except OSError as error:
         say(status_fd, refused=str(error))
         return REFUSED

@@ -17,6 +17,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 MARKER = "TORCH_CHAOS_RUN"
+# Beside the marker, in what is started on a node of a cluster.
+NODE = "TORCH_CHAOS_NODE"
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,18 @@ def namespace_of(pid: int) -> int | None:
         return os.stat(f"/proc/{pid}/ns/pid").st_ino
     except OSError:
         return None
+
+
+def node_of(pid: int) -> int | None:
+    """The node of a cluster that a process was started on, or None if it is on none or may not be read."""
+    needle = f"\0{NODE}=".encode()
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            _, found, rest = (b"\0" + file.read()).partition(needle)
+    except OSError:
+        return None
+    word = rest.split(b"\0")[0]
+    return int(word) if found and word.isdigit() else None
 
 
 def in_namespace(inode: int) -> list[Process]:

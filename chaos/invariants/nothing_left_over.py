@@ -11,7 +11,7 @@ from chaos.invariants.invariant import invariant
 from chaos.invariants.scene import Scene
 from chaos.records import list_of
 
-PLACES = ("processes", "shm", "sockets", "files")
+PLACES = ("processes", "shm", "sockets", "files", "nodes")
 # Generations that a process needs to settle (allocator arenas, lazy imports, DDP's first buckets).
 WARM_UP = 3
 # Below this many generations of one process a slope says nothing.

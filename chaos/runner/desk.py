@@ -23,7 +23,7 @@ from chaos.runner.events import EventLog
 from injectors import roles, signals
 from injectors.agent_server import Reached, Report
 from injectors.catalogue import CATALOGUE
-from injectors.fault import Channel, Evidence, Fault, FaultError, UndoRecord, Victim
+from injectors.fault import Channel, Evidence, Fault, FaultError, Node, Place, UndoRecord, Victim
 
 # A fault without a duration is healed this long after it fired, when the scenario states no recovery bound.
 HEAL_S = 10.0
@@ -47,7 +47,8 @@ class Armed:
     planned: PlannedFault
     fault: Fault
     stage: Stage = Stage.ARMED
-    victim: Victim | None = None
+    victim: Victim | Place | None = None
+    ranks: tuple[int, ...] = ()
     record: UndoRecord | None = None
     fired_t: float | None = None
     due: float | None = None
@@ -59,12 +60,28 @@ class Armed:
         """Whether the engine fires it by the clock, without an agent."""
         return "after_s" in self.planned.when
 
+    @property
+    def of_nodes(self) -> bool:
+        """Whether it acts on nodes and what is between them, and not on one process."""
+        return self.fault.aims_at == "nodes"
+
 
 class Journal(Protocol):
     """What the desk needs of the undo journal."""
 
     def undo(self, key: str, record: dict[str, Any]) -> None: ...
     def undone(self, key: str, by: str) -> None: ...
+
+
+class Nodes(Protocol):
+    """What the desk needs of the cluster."""
+
+    run: str
+
+    def all(self) -> tuple[Node, ...]: ...
+    def node_of(self, rank: int) -> int | None: ...
+    def ranks_on(self, index: int) -> list[int]: ...
+    def bring_back(self, index: int) -> Evidence: ...
 
 
 @dataclass
@@ -75,11 +92,13 @@ class Sight:
         live: rank -> (pid, start time) of the ranks alive, as of now.
         first_commit_t: when every rank had committed its first step, monotonic seconds; None before that.
         release: ends an agent's wait early (`AgentServer.send_undo`).
+        nodes: the cluster's nodes, None without a cluster.
     """
 
     live: Callable[[], dict[int, tuple[int, int]]]
     first_commit_t: Callable[[], float | None]
     release: Callable[[str], bool]
+    nodes: Nodes | None = None
 
 
 @dataclass
@@ -126,7 +145,8 @@ class Desk:
             {
                 "id": f.planned.id,
                 "name": f.planned.name,
-                "where": f.planned.where,
+                # A node has no agent of its own: the one of rank 0 stands at the moment.
+                "where": {"rank": 0} if "node" in f.planned.where else f.planned.where,
                 "when": f.planned.when,
                 "inside": f.planned.inside,
                 "params": f.planned.params,
@@ -148,14 +168,43 @@ class Desk:
         if armed is None:
             return "skip"
         live = self.sight.live()
-        rank = roles.resolve(armed.planned.where, reached, {r: pid for r, (pid, _) in live.items()})
-        victim = self._victim(armed, rank, reached, live)
+        victim: Victim | Place | None
+        if "node" in armed.planned.where:
+            victim = self._place(armed, armed.planned.where["node"], reached)
+        else:
+            rank = roles.resolve(armed.planned.where, reached, {r: pid for r, (pid, _) in live.items()})
+            victim = self._place_of_rank(armed, rank, reached) if armed.of_nodes else None
+            victim = victim if armed.of_nodes else self._victim(armed, rank, reached, live)
         if victim is None or not self._claim(armed):
             return "skip"
         at = {"phase": reached.phase, "at_event": reached.event, "collective": reached.collective}
         self._inject(armed, victim, reached.channel, at)
         # An agent that is told "go" acts: it must not where the fault was refused.
         return "go" if armed.fired_t is not None else "skip"
+
+    def _place_of_rank(self, armed: Armed, rank: int | None, reached: Reached | None) -> Place | None:
+        node = None if rank is None or self.sight.nodes is None else self.sight.nodes.node_of(rank)
+        if node is None:
+            armed.why_not = f"rank {rank} was on no node"
+            return None
+        return self._place(armed, node, reached, rank)
+
+    def _place(
+        self, armed: Armed, node: int, reached: Reached | None, rank: int | None = None
+    ) -> Place | None:
+        if self.sight.nodes is None:
+            armed.why_not = "the target has no nodes"
+            return None
+        armed.ranks = tuple(self.sight.nodes.ranks_on(node))
+        return Place(
+            nodes=self.sight.nodes.all(),
+            aimed=(node,),
+            run=self.sight.nodes.run,
+            fault=armed.planned.id,
+            rank=rank,
+            generation=reached.generation if reached else None,
+            step=reached.step if reached else None,
+        )
 
     def _victim(
         self, armed: Armed, rank: int | None, reached: Reached, live: dict[int, tuple[int, int]]
@@ -231,24 +280,35 @@ class Desk:
         return self.sight.first_commit_t() if after is None else self.faults[after].fired_t
 
     def _fire_by_clock(self, armed: Armed) -> None:
+        victim = self._due_victim(armed)
+        if victim is None:
+            armed.due = time.monotonic() + armed.retry_s
+            armed.retry_s = min(2 * armed.retry_s, LONGEST_RETRY_S)
+            return
+        if not self._claim(armed):
+            return
+        armed.due = None
+        # In a thread: looking for the proof may take as long as a process takes to end.
+        self._spawn(self._inject, armed, victim, None, {})
+
+    def _due_victim(self, armed: Armed) -> Victim | Place | None:
+        """Whom a fault that is due by the clock is for; None: nobody yet, the reason is noted."""
+        where = armed.planned.where
+        if "node" in where:
+            return self._place(armed, where["node"], None)
         live = self.sight.live()
-        rank = armed.planned.where.get("rank")
-        if rank is None and armed.planned.where.get("role") == "lowest_live":
+        rank = where.get("rank")
+        if rank is None and where.get("role") == "lowest_live":
             rank = min(live, default=None)
         if rank is None or rank not in live:
             armed.why_not = (
                 f"rank {rank} had no living process" if rank is not None else "the role belonged to no rank"
             )
-            armed.due = time.monotonic() + armed.retry_s
-            armed.retry_s = min(2 * armed.retry_s, LONGEST_RETRY_S)
-            return
+            return None
+        if armed.of_nodes:
+            return self._place_of_rank(armed, rank, None)
         pid, ticks = live[rank]
-        if not self._claim(armed):
-            return
-        armed.due = None
-        victim = Victim(pid=pid, start_ticks=ticks, rank=rank, fault=armed.planned.id)
-        # In a thread: looking for the proof may take as long as a process takes to end.
-        self._spawn(self._inject, armed, victim, None, {})
+        return Victim(pid=pid, start_ticks=ticks, rank=rank, fault=armed.planned.id)
 
     # -- the acts
 
@@ -259,8 +319,11 @@ class Desk:
             armed.stage = Stage.ACTING
             return True
 
-    def _inject(self, armed: Armed, victim: Victim, channel: Channel | None, at: dict[str, Any]) -> None:
-        victim = replace(victim, run=self.run, work=self.work)
+    def _inject(
+        self, armed: Armed, victim: Victim | Place, channel: Channel | None, at: dict[str, Any]
+    ) -> None:
+        if isinstance(victim, Victim):
+            victim = replace(victim, run=self.run, work=self.work)
         armed.victim = victim
         self._say("reached", armed, **at)
         try:
@@ -273,7 +336,10 @@ class Desk:
             self.journal.undo(self._key(armed), armed.record.as_dict())
         # The clock of every recovery starts here, before the act: never after it, which would flatter.
         armed.fired_t = time.monotonic()
-        fired = armed.fault.inject(victim, channel if armed.planned.inside else None)
+        line: Channel | None = channel if armed.planned.inside else None
+        if isinstance(victim, Place):
+            line = _Bringer(self, victim)
+        fired = armed.fault.inject(victim, line)
         if not fired.proven:
             self._say("failed", armed, detail=fired.what, evidence=fired.as_dict())
             armed.stage = Stage.OVER
@@ -283,12 +349,13 @@ class Desk:
             answer = getattr(channel, "answer", None)
             if answer is not None:
                 answer("go")
+        armed.fault.follow(victim, fired)
         if armed.fault.proof_comes_later:
             self._say("fired", armed, t=armed.fired_t, evidence=fired.as_dict(), **at)
             # Beside: this thread is the victim's line, and what it does next may be what the proof needs.
             self._spawn(self._prove, armed, victim, fired)
         else:
-            # Proof first, words later: a runtime that fences a frozen rank at once leaves a millisecond to see.
+            # Proof first, words later: a runtime that fences a frozen rank at once leaves a moment to see it.
             seen = armed.fault.verify(victim, fired)
             self._say("fired", armed, t=armed.fired_t, evidence=fired.as_dict(), **at)
             self._say_seen(armed, seen)
@@ -299,7 +366,7 @@ class Desk:
         self._mark_healed()
         self.wake()
 
-    def _prove(self, armed: Armed, victim: Victim, fired: Evidence) -> None:
+    def _prove(self, armed: Armed, victim: Victim | Place, fired: Evidence) -> None:
         self._say_seen(armed, armed.fault.verify(victim, fired))
 
     def _say_seen(self, armed: Armed, seen: Evidence) -> None:
@@ -316,6 +383,12 @@ class Desk:
             self._over(armed, evidence)
         else:
             self._say("failed", armed, detail=f"not undone: {evidence.what}", evidence=evidence.as_dict())
+
+    def take_back_on(self, node: int) -> None:
+        """Take back every fault that is active on a node or between it and others."""
+        for armed in list(self.faults.values()):
+            if isinstance(armed.victim, Place) and node in armed.victim.aimed:
+                self._take_back(armed)
 
     def _over(self, armed: Armed, evidence: Evidence) -> None:
         with self._lock:
@@ -378,7 +451,16 @@ class Desk:
     def _say(self, stage: str, armed: Armed, t: float | None = None, **fields: Any) -> None:
         victim = armed.victim
         about: dict[str, Any] = {"fault": armed.planned.id, "name": armed.planned.name}
-        if victim is not None:
+        if isinstance(victim, Place):
+            about |= {
+                "node": victim.aimed[0] if len(victim.aimed) == 1 else None,
+                "nodes": list(victim.aimed),
+                "ranks": list(armed.ranks),
+                "rank": victim.rank if victim.rank is not None else next(iter(armed.ranks), None),
+                "step": victim.step,
+                "generation": victim.generation,
+            }
+        elif victim is not None:
             about |= {
                 "rank": victim.rank,
                 "pid": victim.pid,
@@ -386,6 +468,28 @@ class Desk:
                 "generation": victim.generation,
             }
         self.log.emit(f"fault.{stage}", t=t, **about, **fields)
+
+
+@dataclass(frozen=True)
+class _Bringer:
+    """The engine as the other end of a fault of nodes: what only it can do is to bring a node back."""
+
+    desk: Desk
+    place: Place
+
+    def act(self, timeout_s: float = 10.0) -> Evidence:
+        """Bring every node that is meant back: faults on it end, it is there, its launcher runs."""
+        nodes = self.desk.sight.nodes
+        assert nodes is not None
+        told = []
+        for index in self.place.aimed:
+            self.desk.take_back_on(index)
+            told.append(nodes.bring_back(index))
+        return Evidence(
+            "; ".join(one.what for one in told),
+            bool(told) and all(one.proven for one in told),
+            data={key: value for one in told for key, value in one.data.items()},
+        )
 
 
 def moment(planned: PlannedFault) -> str:
@@ -403,9 +507,7 @@ def moment(planned: PlannedFault) -> str:
                 words.append(f"after {value}")
             case _:
                 words.append(str(value))
-    words.append(
-        f"rank {planned.where['rank']}" if "rank" in planned.where else str(planned.where.get("role"))
-    )
+    words += [value if key == "role" else f"{key} {value}" for key, value in planned.where.items()]
     return ", ".join(words)
 
 

@@ -86,19 +86,24 @@ class Tail:
         return found
 
 
-def merge(raw: Path, history: Path, inner_pids: Mapping[int, int]) -> None:
+# A pid inside a target's namespace is unique together with its node, None without a cluster.
+Inner = tuple[int | None, int]
+
+
+def merge(raw: Path, history: Path, inner_pids: Mapping[Inner, int], own_pids: bool = False) -> None:
     """Sort all events by time into the history, and name processes by the pids that the engine knows.
 
     Args:
         raw: the events file, removed afterwards.
         history: where the history goes.
-        inner_pids: pid inside the target's namespace -> pid outside, for the agents' events.
+        inner_pids: node and pid inside the target's namespace -> pid outside, for the target's events.
+        own_pids: each node has pids of its own, the launchers' events too.
     """
     lines = raw.read_text(encoding="utf-8", errors="replace").splitlines() if raw.exists() else []
     keyed = sorted(
         ((_time(line), index, line) for index, line in enumerate(lines)), key=lambda item: item[:2]
     )
-    out = [_renamed(line, inner_pids) for _, _, line in keyed if line.strip()]
+    out = [_renamed(line, inner_pids, own_pids) for _, _, line in keyed if line.strip()]
     temporary = history.with_suffix(".part")
     temporary.write_text("".join(f"{line}\n" for line in out), encoding="utf-8")
     os.replace(temporary, history)
@@ -114,14 +119,21 @@ def _time(line: str) -> float:
         return 0.0
 
 
-def _renamed(line: str, inner_pids: Mapping[int, int]) -> str:
+def _renamed(line: str, inner_pids: Mapping[Inner, int], own_pids: bool) -> str:
     if not inner_pids:
         return line
     try:
         event = json.loads(line)
     except ValueError:
         return line
-    inner = event.get("pid") if isinstance(event, dict) and event.get("source") == "agent" else None
-    if not isinstance(inner, int) or inner not in inner_pids:
+    if not isinstance(event, dict) or event.get("source") not in ("agent", "recovery"):
         return line
-    return json.dumps({**event, "pid": inner_pids[inner], "ns_pid": inner}, separators=(",", ":"))
+    inner = event.get("pid")
+    if event["source"] == "recovery" and not own_pids:
+        return line
+    if own_pids and isinstance(event.get("members"), list):
+        # Pids of several nodes, and nothing says which is whose: unknown is better than another's.
+        event["members"] = [{k: v for k, v in m.items() if k != "pid"} for m in event["members"]]
+    if isinstance(inner, int) and (event.get("node"), inner) in inner_pids:
+        event |= {"pid": inner_pids[event.get("node"), inner], "ns_pid": inner}
+    return json.dumps(event, separators=(",", ":"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+from chaos.clusters.make import check as check_cluster
 from chaos.errors import Refused
 from chaos.plan import Plan, canonical
 from chaos.suite.resolve import empty_target
@@ -25,6 +27,7 @@ def check(plan: Plan, folder: Path) -> None:
         Refused: a target with nothing to run, or a machine that cannot run it.
     """
     seen = set()
+    clusters: dict[str, Any] = {}
     for scenario in plan.scenarios:
         why = empty_target(scenario.target)
         if why is not None:
@@ -33,6 +36,10 @@ def check(plan: Plan, folder: Path) -> None:
         if key not in seen:
             seen.add(key)
             make_target(Setting(scenario.target, folder), Template({})).check()
+        if scenario.target.get("cluster"):
+            clusters[canonical(scenario.target["cluster"])] = scenario.target["cluster"]
+    for cluster in clusters.values():
+        check_cluster(cluster)
     check_shm()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import select
@@ -17,7 +18,8 @@ from chaos.plan import PlannedFault, PlannedScenario
 from chaos.runner import leaks
 from chaos.runner.context import SHARED, Context
 from chaos.runner.desk import HEAL_S, Desk, Sight
-from chaos.runner.events import Event, EventLog, Tail, merge
+from chaos.runner.events import Event, EventLog, Inner, Tail, merge
+from chaos.runner.fielded import Field
 from chaos.runner.interrupt import Interrupts
 from chaos.runner.ranks import Ranks
 from chaos.targets.base import End, Launch, Running, Target
@@ -58,8 +60,9 @@ class Attempt:
     end: End | None = None
     timed_out: bool = False
     _ranks: Ranks = field(default_factory=Ranks)
-    _inner_pids: dict[int, int] = field(default_factory=dict)
-    _lines: Tail | None = None
+    _inner_pids: dict[Inner, int] = field(default_factory=dict)
+    _lines: list[Tail] = field(default_factory=list)
+    _field: Field | None = None
 
     def run(self) -> Path:
         """Run it to its end; returns the history's file. The target is gone afterwards, whatever happened.
@@ -82,7 +85,7 @@ class Attempt:
                 self._log.close()
                 os.close(self._wake_read)
                 os.close(self._wake_write)
-                merge(raw, self.folder / "history.jsonl", self._inner_pids)
+                merge(raw, self.folder / "history.jsonl", self._inner_pids, self._ranks.own_pids)
         return self.folder / "history.jsonl"
 
     def _run(self) -> None:
@@ -91,7 +94,8 @@ class Attempt:
         tmp, work = context.sub("tmp", self.name), context.sub("work", self.name)
         by_line = (self.scenario.target.get("step") or {}).get("rule") == "stdout"
         self._server = AgentServer(socket, self._reached, self._reported)
-        sight = Sight(self._live, self._first_commit_t, self._server.send_undo)
+        self._field = self._make_field()
+        sight = Sight(self._live, self._first_commit_t, self._server.send_undo, self._field)
         heal_s = self.scenario.bounds.get("recover_s") or HEAL_S
         self._desk = Desk(
             self.name,
@@ -112,6 +116,8 @@ class Attempt:
         self._server.start()
         running: Running | None = None
         try:
+            if self._field is not None:
+                self._field.open()
             running = self._start(socket, tmp, work)
             self._watch(running)
             self._settle(running)
@@ -122,27 +128,37 @@ class Attempt:
                 if running is not None:
                     running.stop()
                 self._server.stop()
+                nodes_left = self._field.close() if self._field is not None else []
                 shutil.rmtree(work, ignore_errors=True)
-                self._check_leaks(then)
+                self._check_leaks(then, nodes_left)
                 shutil.rmtree(tmp, ignore_errors=True)
+
+    def _make_field(self) -> Field | None:
+        if not self.scenario.target.get("cluster"):
+            return None
+        made = Field(
+            self.context,
+            self.name,
+            self.scenario.target,
+            self._ranks.nodes,
+            self.folder,
+            (self.target.setting.folder, Path.cwd()),
+            self._wake,
+        )
+        self._ranks.own_pids = made.cluster.own_pids
+        return made
 
     # -- start
 
     def _start(self, socket: Path, tmp: Path, work: Path) -> Running:
-        config = socket.with_suffix(".json")
-        env = {**self.context.env, "TMPDIR": str(tmp)}
-        if self.faults or self.target.step_source == "agent":
-            boot.write_config(config, self._agent_config(socket))
-            env = boot.environment(config, env)
-        out = os.open(self.folder / "stdout.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        err = os.open(self.folder / "stderr.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         digest = bool(self.scenario.target.get("digest", True))
-        try:
-            launch = Launch(env, self._log.path, self.seed, work, out, err, digest)
-            running = self.target.start(launch)
-        finally:
-            os.close(out)
-            os.close(err)
+        launch = Launch(self._environment(socket, tmp), self._log.path, self.seed, work, -1, -1, digest)
+        if self._field is None:
+            running = self._start_here(launch)
+            logs = [self.folder / "stdout.log"]
+        else:
+            running = self._field.man(self.target, launch, lambda node: self._environment(socket, tmp, node))
+            logs = [self._field.logs(node.index)[0] for node in self._field.all()]
         self._log.emit(
             "target.start",
             pid=running.pid,
@@ -150,12 +166,33 @@ class Attempt:
             kind=self.scenario.target["kind"],
             restart=self.scenario.target.get("restart", self.target.restart),
             contained=getattr(running, "contained", None),
+            nodes=[dataclasses.asdict(node) for node in self._field.all()] if self._field else None,
         )
         if self._desk.by_line:
-            self._lines = Tail(self.folder / "stdout.log")
+            self._lines = [Tail(path) for path in logs]
         return running
 
-    def _agent_config(self, socket: Path) -> dict[str, Any]:
+    def _start_here(self, launch: Launch) -> Running:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        out, err = (os.open(self.folder / name, flags, 0o644) for name in ("stdout.log", "stderr.log"))
+        try:
+            return self.target.start(dataclasses.replace(launch, stdout=out, stderr=err))
+        finally:
+            os.close(out)
+            os.close(err)
+
+    def _environment(self, socket: Path, tmp: Path, node: int | None = None) -> dict[str, str]:
+        """What a launcher starts with; the agent's configuration, a file for each node, is written here."""
+        env = {**self.context.env, "TMPDIR": str(tmp)}
+        if node is not None:
+            env[processes.NODE] = str(node)
+        if not self.faults and self.target.step_source != "agent":
+            return env
+        config = socket.with_suffix(".json" if node is None else f".{node}.json")
+        boot.write_config(config, self._agent_config(socket, node))
+        return boot.environment(config, env)
+
+    def _agent_config(self, socket: Path, node: int | None) -> dict[str, Any]:
         target = self.scenario.target
         agent = self.target.step_source == "agent"
         rule = {key: value for key, value in (target.get("step") or {}).items() if value is not None}
@@ -170,6 +207,7 @@ class Attempt:
             "step_source": self.target.step_source,
             "step_rule": rule,
             "t0": time.monotonic(),
+            **({} if node is None else {"node": node}),
             "faults": self._desk.for_agents(),
         }
 
@@ -185,6 +223,8 @@ class Attempt:
         while True:
             self._look()
             self._desk.tick()
+            if self._field is not None:
+                self._field.serve()
             self.end = running.poll()
             if self.end is not None:
                 return
@@ -198,7 +238,7 @@ class Attempt:
     def _pause(self, now: float) -> float:
         due = self._desk.next_due()
         pause = LOOK_S if due is None else min(LOOK_S, due - now)
-        waits_for_edge = self._lines is not None or (
+        waits_for_edge = bool(self._lines) or (
             self._first_commit_t() is None and any("after_s" in f.when for f in self.faults)
         )
         return min(pause, EDGE_S) if waits_for_edge else pause
@@ -208,8 +248,8 @@ class Attempt:
             self._ranks.feed(event)
             if event.get("source") != "engine":
                 self.on_event(event)
-        if self._lines is not None:
-            self._read_lines(self._lines)
+        for lines in self._lines:
+            self._read_lines(lines)
 
     def _read_lines(self, lines: Tail) -> None:
         """The step rule `stdout`: a line names the step that is done, so the next one is in progress."""
@@ -239,7 +279,7 @@ class Attempt:
         if report.op == "hello":
             inner = processes.inner_pid(report.pid)
             if inner is not None and inner != report.pid:
-                self._inner_pids[inner] = report.pid
+                self._inner_pids[self._node_of(report.pid), inner] = report.pid
             self._log.emit("process.seen", pid=report.pid, start_ticks=report.start_ticks, rank=report.rank)
         self._desk.on_report(report)
         self._wake()
@@ -248,31 +288,51 @@ class Attempt:
         self._look_quietly()
         found: dict[int, tuple[int, int]] = {}
         for rank, (inner, ticks) in list(self._ranks.inner.items()):
-            pid = self._outer(inner, ticks)
+            pid = self._outer(inner, ticks, self._ranks.nodes.get(rank))
             if pid is not None:
                 found[rank] = (pid, ticks)
         for rank, pid in list(self._ranks.holders.items()):
-            known = self._ranks.ticks.get(pid)
-            process = processes.read(pid)
-            if process is not None and not process.ended and known in (None, process.start_ticks):
-                found[rank] = (pid, process.start_ticks)
+            holder = self._holder(rank, pid)
+            if holder is not None:
+                found[rank] = holder
         for rank in self._server.live:
             victim = self._server.victim(rank)
             if rank not in found and victim is not None:
                 found[rank] = (victim.pid, victim.start_ticks)
         return {rank: who for rank, who in found.items() if processes.is_alive(*who)}
 
-    def _outer(self, inner: int, ticks: int) -> int | None:
+    def _holder(self, rank: int, pid: int) -> tuple[int, int] | None:
+        """The process that the runtime says holds a rank, by the pid that it has out here."""
+        node = self._ranks.nodes.get(rank)
+        known = self._ranks.ticks.get((node, pid))
+        if self._ranks.own_pids:
+            outer = None if known is None else self._outer(pid, known, node)
+            return None if outer is None or known is None else (outer, known)
+        process = processes.read(pid)
+        if process is None or process.ended or known not in (None, process.start_ticks):
+            return None
+        return pid, process.start_ticks
+
+    def _outer(self, inner: int, ticks: int, node: int | None) -> int | None:
         """The pid out here of a process that an agent named by its pid in there; the start time is the same
         in both."""
-        known = self._inner_pids.get(inner)
+        known = self._inner_pids.get((node, inner))
         if known is not None and processes.is_alive(known, ticks):
             return known
         for process in processes.marked(self.context.run):
-            if process.start_ticks == ticks and processes.inner_pid(process.pid) == inner:
-                self._inner_pids[inner] = process.pid
+            # Processes of two nodes may have the same pid inside and be started in the same tick.
+            if (
+                process.start_ticks == ticks
+                and processes.inner_pid(process.pid) == inner
+                and node in (None, self._node_of(process.pid))
+            ):
+                self._inner_pids[node, inner] = process.pid
                 return process.pid
         return None
+
+    def _node_of(self, pid: int) -> int | None:
+        """The node that a process of a strange target is on; None without a cluster."""
+        return None if self._field is None else processes.node_of(pid)
 
     def _first_commit_t(self) -> float | None:
         if len(self._ranks.committed) < int(self.scenario.target["world"]):
@@ -317,13 +377,20 @@ class Attempt:
             for orphan in running.orphans():
                 self._log.emit("orphan.seen", pid=orphan.pid, argv=" ".join(processes.argv(orphan.pid)))
 
-    def _check_leaks(self, then: leaks.Before) -> None:
-        known = {(pid, ticks) for pid, ticks in self._ranks.ticks.items()}
+    def _check_leaks(self, then: leaks.Before, nodes_left: list[str]) -> None:
+        # Pids of a node's own say nothing out here; what is left of a container is found with it.
+        own = self._ranks.own_pids
+        known = set() if own else {(pid, ticks) for (_, pid), ticks in self._ranks.ticks.items()}
         ignore = self.scenario.target.get("ignore_files") or ()
         left = leaks.look(self.context.run, self.context.temp, self._folders, then, ignore, known)
         self.left = left
         self._log.emit(
-            "leak.check", processes=left.processes, shm=left.shm, sockets=left.sockets, files=left.files
+            "leak.check",
+            processes=left.processes,
+            shm=left.shm,
+            sockets=left.sockets,
+            files=left.files,
+            nodes=nodes_left if self._field is not None else None,
         )
         # What is left is on record; it must not be there for the next scenario.
         for found in left.processes:

@@ -123,23 +123,51 @@ class _Scenario:
         if not isinstance(where, dict):
             return
         at: Path = (*path, "where")
-        given = [key for key in ("rank", "role") if where.get(key) is not None]
+        given = [key for key in ("rank", "node", "role") if where.get(key) is not None]
         if len(given) != 1:
-            what = "both a rank and a role" if given else "neither a rank nor a role"
+            what = f"more than one address: {', '.join(given)}" if given else "no rank, node or role"
             yield self._at(
                 at,
                 f"the fault has {what}",
-                "give one: `{rank: 2}`, `{rank: random}` or `{role: lowest_live}`",
+                "give one: `{rank: 2}`, `{rank: random}`, `{node: 1}` or `{role: lowest_live}`",
             )
-        rank, world = where.get("rank"), self.target.get("world")
-        if isinstance(rank, int) and isinstance(world, int) and world > 0 and rank >= world:
-            message = f"rank {rank} is not in a world of {world}"
-            yield self._at((*at, "rank"), message, f"use a rank from 0 to {world - 1}")
-        if rank == "other" and index == 0:
+        yield from self._of_nodes(path, entry, where)
+        for key, count in (("rank", self.target.get("world")), ("node", self._nodes())):
+            yield from self._address(at, index, key, where.get(key), count)
+
+    def _nodes(self) -> int | None:
+        cluster = self.target.get("cluster")
+        return cluster["nodes"] if isinstance(cluster, dict) else None
+
+    def _of_nodes(self, path: Path, entry: dict[str, Any], where: dict[str, Any]) -> Iterator[Problem]:
+        """A fault of nodes needs nodes that can be told apart; a fault of processes names no node."""
+        fault = self.catalogue.get(entry.get("fault", ""))
+        if fault is None:
+            return
+        if fault.aims_at == "nodes":
+            cluster = self.target.get("cluster")
+            if self.target and not (isinstance(cluster, dict) and cluster["kind"] != "local"):
+                here = (
+                    "all nodes of a `local` cluster are this host" if cluster else "this target has no nodes"
+                )
+                mend = "add `cluster: {kind: netns, nodes: N}` to the target, or kind docker"
+                yield self._at((*path, "fault"), f"{fault.id} acts on nodes, and {here}", mend)
+        elif where.get("node") is not None:
+            message = f"{fault.id} acts on a process, and a node has several"
+            yield self._at((*path, "where", "node"), message, "name a rank or a role")
+
+    def _address(self, at: Path, index: int, key: str, value: Any, count: Any) -> Iterator[Problem]:
+        known = isinstance(count, int) and count > 0
+        whole = "world" if key == "rank" else "cluster"
+        if isinstance(value, int) and known and value >= count:
+            message = f"{key} {value} is not in a {whole} of {count}"
+            yield self._at((*at, key), message, f"use a {key} from 0 to {count - 1}")
+        if value == "other" and index == 0:
             message = "`other` needs a fault before it"
-            yield self._at((*at, "rank"), message, "use `random` for the first fault")
-        if rank == "other" and world == 1:
-            yield self._at((*at, "rank"), "`other` needs a second rank, the world is 1", "use `random`")
+            yield self._at((*at, key), message, "use `random` for the first fault")
+        if value == "other" and count == 1:
+            message = f"`other` needs a second {key}, the {whole} is 1"
+            yield self._at((*at, key), message, "use `random`")
 
     def _when(self, path: Path, index: int, entry: dict[str, Any]) -> Iterator[Problem]:
         when = entry.get("when")

@@ -44,6 +44,12 @@ EVENTS = (
     "busy.begin",
     "busy.end",
     "budget.exhausted",
+    "node.join",
+    "node.lost",
+    "node.fenced",
+    "node.evict",
+    "node.return",
+    "lease.expired",
 )
 Role = Literal["lowest_live", "store_host", "transfer_source", "transfer_target", "replacement", "detected"]
 VERDICTS = ("PASS", "VIOLATED", "INCONCLUSIVE", "ERROR")
@@ -105,6 +111,15 @@ def _rank(value: Any) -> int | str:
     raise _wrong(f"{value!r} is not a rank", "write a whole number from 0, `random`, or `other`")
 
 
+def _node(value: Any) -> int | str:
+    if (isinstance(value, int) and not isinstance(value, bool) and value >= 0) or value in (
+        "random",
+        "other",
+    ):
+        return value  # type: ignore[no-any-return]  # narrowed by the test above
+    raise _wrong(f"{value!r} is not a node", "write a whole number from 0, `random`, or `other`")
+
+
 def _env_value(value: Any) -> str:
     if isinstance(value, str):
         return value
@@ -159,6 +174,11 @@ Rank = Annotated[
     BeforeValidator(_rank),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"enum": ["random", "other"]}]}),
 ]
+NodeIndex = Annotated[
+    Any,
+    BeforeValidator(_node),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"enum": ["random", "other"]}]}),
+]
 EnvValue = Annotated[str, BeforeValidator(_env_value), WithJsonSchema({"type": ["string", "number"]})]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
 
@@ -183,6 +203,18 @@ class StepRule(Model):
     pattern: str | None = None
 
 
+class ClusterPatch(Model):
+    """Where the target's parts run: `nodes` of them, on each of which its launcher or command is started.
+
+    `local`: processes of this host. `netns`: network namespaces of it. `docker`: containers, of `image` or of
+    one made from this host.
+    """
+
+    kind: Literal["local", "netns", "docker"] = "local"
+    nodes: int = Field(ge=1, le=200)
+    image: str | None = None
+
+
 class TargetPatch(Model):
     """What to run. Every key may come from `defaults.target`; which ones belong together is the kind's
     business."""
@@ -202,6 +234,9 @@ class TargetPatch(Model):
     steps: int | None = Field(default=None, ge=0, description="steps that a complete run commits")
     spares: int | None = Field(default=None, ge=0)
     max_restarts: int | None = Field(default=None, ge=0)
+    cluster: ClusterPatch | None = Field(
+        default=None, description="nodes to run on; without it, one launcher on this host"
+    )
     env: dict[str, EnvValue] | None = None
     args: list[str] | None = Field(default=None, description="recovery: arguments of the script")
     preload: list[str] | None = Field(
@@ -229,9 +264,11 @@ class Bounds(Model):
 
 
 class Where(Model):
-    """Which process: a rank (a number, `random`, or `other`: not the rank of the fault before), or a role."""
+    """Which process or node: a rank or a node (a number, `random`, or `other`: not that of the fault before),
+    or a role. A fault of nodes that names a rank or a role means the node that it is on."""
 
     rank: Rank = None
+    node: NodeIndex = None
     role: Role | None = None
 
 

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.suite.model import Bounds, StepRule, TargetPatch
+from chaos.suite.model import Bounds, ClusterPatch, StepRule, TargetPatch
 
 COMMON = frozenset({"kind", "world", "steps", "env", "cwd", "ignore_files", "step", "restart"})
 KEYS: Mapping[str, frozenset[str]] = {
-    "recovery": COMMON - {"step", "restart"} | {"workload", "args", "preload", "spares", "max_restarts"},
-    "command": COMMON | {"argv", "digest"},
+    "recovery": COMMON - {"step", "restart"}
+    | {"workload", "args", "preload", "spares", "max_restarts", "cluster"},
+    "command": COMMON | {"argv", "digest", "cluster"},
     "custom": COMMON | {"file", "options", "digest"},
 }
 NEEDED: Mapping[str, tuple[str, ...]] = {
@@ -65,6 +66,12 @@ def target_of(defaults: TargetPatch, patch: TargetPatch) -> tuple[dict[str, Any]
                 continue  # an empty command line is an empty target, which is refused, not misspelt
             what = f"a target of kind {kind!r} needs {key!r}"
             problems.append(Fault("", what, f"add `{key}:` here or under defaults.target"))
+    if merged.get("cluster") is not None:
+        problems += _cluster_problems(ClusterPatch(**merged["cluster"]), merged.get("world"))
+        # Complete, so that a stored plan does not depend on a default.
+        merged["cluster"] = ClusterPatch(**merged["cluster"]).model_dump(exclude_none=True)
+    else:
+        merged.pop("cluster", None)
     if "step" in merged:
         problems += _step_problems(StepRule(**merged["step"]))
     return merged, problems
@@ -97,6 +104,17 @@ def _stated(patch: TargetPatch) -> dict[str, Any]:
 
 def _kinds(key: str) -> str:
     return ", ".join(kind for kind, keys in KEYS.items() if key in keys)
+
+
+def _cluster_problems(cluster: ClusterPatch, world: int | None) -> list[Fault]:
+    problems = []
+    if world and world % cluster.nodes:
+        what = f"{world} ranks cannot be spread evenly over {cluster.nodes} nodes"
+        problems.append(Fault("cluster.nodes", what, f"make `world:` a multiple of {cluster.nodes}"))
+    if cluster.image is not None and cluster.kind != "docker":
+        what = f"a cluster of kind {cluster.kind!r} has no image"
+        problems.append(Fault("cluster.image", what, "remove it, or write `kind: docker`"))
+    return problems
 
 
 def _step_problems(step: StepRule) -> list[Fault]:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from chaos.targets.base import End, Launch, Running, Setting, Target
+from chaos.targets.base import End, Launch, Post, Running, Setting, Target
 
-__all__ = ["End", "Launch", "Running", "Setting", "Target"]
+__all__ = ["End", "Launch", "Post", "Running", "Setting", "Target"]

@@ -19,14 +19,17 @@ Only what the target itself started may be broken: there is no way to attach to 
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from chaos.clusters import processes
+from chaos.clusters.base import Cluster
+from chaos.clusters.running import End, Running
+from chaos.errors import Refused
+
+__all__ = ["End", "Launch", "Post", "Running", "Setting", "Target"]
 
 
 @dataclass(frozen=True)
@@ -53,47 +56,25 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class End:
-    """How a target's main process ended: an exit code, or the signal that killed it."""
+class Post:
+    """One node's place in a job that is started on each node of a cluster.
 
-    code: int | None
-    signal: int | None = None
+    Attributes:
+        cluster: the nodes.
+        index: this one; node 0 hosts what the job needs one of.
+        nodes: how many there are.
+        per_node: ranks on each.
+        address, port: where node 0 listens.
+        token: the job's secret, a file that every node can read.
+    """
 
-    @property
-    def well(self) -> bool:
-        """Whether it says of itself that all went well."""
-        return self.code == 0
-
-
-class Running(ABC):
-    """A started target."""
-
-    pid: int
-    argv: list[str]
-
-    @property
-    @abstractmethod
-    def end_fd(self) -> int:
-        """A descriptor that becomes readable when the main process has ended."""
-
-    @abstractmethod
-    def poll(self) -> End | None:
-        """How the main process ended, None while it runs."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """End everything that was started, by force, and release what was held. May be repeated."""
-
-    def orphans(self) -> list[processes.Process]:
-        """What the target left running after its main process ended, as far as it can be seen."""
-        return []
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the main process."""
-        try:
-            os.kill(self.pid, number)
-        except ProcessLookupError:
-            pass
+    cluster: Cluster
+    index: int
+    nodes: int
+    per_node: int
+    address: str
+    port: int
+    token: Path
 
 
 @dataclass(frozen=True)
@@ -149,3 +130,13 @@ class Target(ABC):
         Raises:
             TargetFailed: it could not be started.
         """
+
+    def start_on(self, post: Post, launch: Launch) -> Running:
+        """Run this target's part of the training on one node of a cluster; called once for each node, and
+        again when a node returns.
+
+        Raises:
+            TargetFailed: it could not be started.
+            Refused: this kind of target knows no nodes.
+        """
+        raise Refused(f"a target of kind {self.spec['kind']!r} runs on one host", "remove `cluster:`")

@@ -1,30 +1,20 @@
 """Target `command`: any command line, unchanged; `torchrun` first of all.
 
-It runs in a user and PID namespace of its own, so nothing of it outlives the tool. Where the kernel refuses
-that, it runs in a session of its own and is found by the run's marker instead, which a program can scrub from
-its environment: `contained` says which of the two it was.
+Nothing of it outlives the tool: see `chaos.clusters.contained`. On a cluster the same line is started on each
+node, with `{node_rank} {nnodes} {nproc_per_node} {master_addr} {master_port}` filled in.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from chaos.clusters import contain, processes
-from chaos.errors import TargetFailed, UserError
+from chaos.clusters import contained
+from chaos.clusters.base import Output
+from chaos.errors import UserError
 from chaos.targets import paths
-from chaos.targets.base import End, Launch, Running, Target
-
-# How long a process may take to end after the main one did before it counts as left behind.
-ORPHAN_GRACE_S = 0.5
-START_S = 10.0
+from chaos.targets.base import Launch, Post, Running, Target
 
 
 class CommandTarget(Target):
@@ -51,13 +41,28 @@ class CommandTarget(Target):
 
     def start(self, launch: Launch) -> Running:
         line = paths.command(self.spec["argv"], self.setting.folder, launch.work)
-        env = {
-            **launch.env,
-            **paths.environment(self.spec.get("env") or {}, self.setting.folder, launch.work),
+        output = Output(launch.stdout, launch.stderr)
+        return contained.start(line, self._env(launch), self._cwd(), output)
+
+    def start_on(self, post: Post, launch: Launch) -> Running:
+        words = {
+            "node_rank": post.index,
+            "nnodes": post.nodes,
+            "nproc_per_node": post.per_node,
+            "master_addr": post.address,
+            "master_port": post.port,
         }
-        cwd = _folder(self.spec.get("cwd"), self.setting.folder)
-        contained = _Contained.start(line, env, cwd, launch)
-        return contained if contained is not None else _Loose(line, env, cwd, launch)
+        argv = [paths.replaced(word, words) for word in self.spec["argv"]]
+        line = paths.command(argv, self.setting.folder, launch.work)
+        output = Output(launch.stdout, launch.stderr)
+        return post.cluster.start(post.index, line, self._env(launch), self._cwd(), output)
+
+    def _env(self, launch: Launch) -> dict[str, str]:
+        given = paths.environment(self.spec.get("env") or {}, self.setting.folder, launch.work)
+        return {**launch.env, **given}
+
+    def _cwd(self) -> Path | None:
+        return _folder(self.spec.get("cwd"), self.setting.folder)
 
 
 def _folder(name: str | None, folder: Path) -> Path | None:
@@ -69,185 +74,3 @@ def _folder(name: str | None, folder: Path) -> Path | None:
             f"the target's folder {path} is not there", "check `cwd:`; it starts at the suite's folder"
         )
     return path
-
-
-class _Contained(Running):
-    """In its own namespaces, under an init of ours."""
-
-    contained = True
-
-    def __init__(self, launcher: subprocess.Popen[bytes], status: int, hold: int, argv: list[str]) -> None:
-        self._launcher, self._status, self._hold = launcher, status, hold
-        self._text = b""
-        self._messages: list[dict[str, Any]] = []
-        self._stopped = False
-        self._end: End | None = None
-        self.init = 0
-        self.pid = launcher.pid
-        self.argv = argv
-
-    @classmethod
-    def start(
-        cls, line: list[str], env: dict[str, str], cwd: Path | None, launch: Launch
-    ) -> _Contained | None:
-        """Start it; None if the kernel refuses the namespaces."""
-        status_read, status_write = os.pipe()
-        hold_read, hold_write = os.pipe()
-        wrapper = [sys.executable, "-I", "-S", contain.__file__, str(status_write), str(hold_read), *line]
-        try:
-            launcher = subprocess.Popen(
-                wrapper,
-                env=env,
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=launch.stdout,
-                stderr=launch.stderr,
-                start_new_session=True,
-                pass_fds=(status_write, hold_read),
-            )
-        except OSError as error:
-            os.close(status_read)
-            os.close(hold_write)
-            raise TargetFailed(f"the target could not be started: {error}", "see the error") from None
-        finally:
-            os.close(status_write)
-            os.close(hold_read)
-        running = cls(launcher, status_read, hold_write, line)
-        if running._wait_for_init():
-            return running
-        running.stop()
-        return None
-
-    def _wait_for_init(self) -> bool:
-        limit = time.monotonic() + START_S
-        while time.monotonic() < limit:
-            self._receive(wait_s=0.2)
-            if any("refused" in message for message in self._messages):
-                return False
-            for message in self._messages:
-                if "init" in message:
-                    self.init = int(message["init"])
-                    self.pid = self._main_pid()
-                    return True
-        raise TargetFailed("the target's namespace did not come up within 10 s", "see `torch-chaos doctor`")
-
-    def _main_pid(self) -> int:
-        # The command is the init's first child; it may already have ended.
-        limit = time.monotonic() + 1.0
-        while time.monotonic() < limit:
-            children = [p for p in processes.descendants(self.init) if p.ppid == self.init]
-            if children:
-                return children[0].pid
-            self._receive(wait_s=0.0)
-            if any("code" in message for message in self._messages):
-                break
-            time.sleep(0.002)
-        return self.init
-
-    def _receive(self, wait_s: float) -> None:
-        import select
-
-        if not select.select([self._status], [], [], wait_s)[0]:
-            return
-        data = os.read(self._status, 4096)
-        self._text += data
-        *lines, self._text = self._text.split(b"\n")
-        self._messages += [json.loads(line) for line in lines]
-        if not data and self._end is None:
-            # The init is gone without a word: killed from outside, and everything with it.
-            self._end = End(None, 9)
-
-    @property
-    def end_fd(self) -> int:
-        return self._status
-
-    def poll(self) -> End | None:
-        if self._end is None and not self._stopped:
-            self._receive(wait_s=0.0)
-            for message in self._messages:
-                if "code" in message:
-                    self._end = End(message["code"], message["signal"])
-        return self._end
-
-    def orphans(self) -> list[processes.Process]:
-        inode = processes.namespace_of(self.init)
-        if inode is None or self._stopped:
-            return []
-        limit = time.monotonic() + ORPHAN_GRACE_S
-        while True:
-            left = [p for p in processes.in_namespace(inode) if p.pid != self.init]
-            if not left or time.monotonic() > limit:
-                return left
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        if self._stopped:
-            return
-        self._stopped = True
-        os.close(self._hold)
-        init = processes.read(self.init) if self.init else None
-        if init is not None:
-            processes.kill(init)
-        try:
-            self._launcher.wait(2.0)
-        except subprocess.TimeoutExpired:
-            self._launcher.kill()
-            self._launcher.wait()
-        os.close(self._status)
-
-
-class _Loose(Running):
-    """In a session of its own, where no namespace can be had."""
-
-    contained = False
-
-    def __init__(self, line: list[str], env: dict[str, str], cwd: Path | None, launch: Launch) -> None:
-        try:
-            self._process = subprocess.Popen(
-                line,
-                env=env,
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=launch.stdout,
-                stderr=launch.stderr,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise TargetFailed(f"{line[0]}: {error.strerror}", "check the command") from None
-        self.pid = self._process.pid
-        self.argv = line
-        self._run = env.get(processes.MARKER, "")
-        self._before = {(p.pid, p.start_ticks) for p in processes.marked(self._run)} if self._run else set()
-        self._pidfd = os.pidfd_open(self.pid)
-        fcntl.fcntl(self._pidfd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
-
-    @property
-    def end_fd(self) -> int:
-        return self._pidfd
-
-    def poll(self) -> End | None:
-        code = self._process.poll()
-        if code is None:
-            return None
-        return End(code) if code >= 0 else End(None, -code)
-
-    def _left(self) -> list[processes.Process]:
-        if not self._run:
-            return []
-        return [p for p in processes.marked(self._run) if (p.pid, p.start_ticks) not in self._before]
-
-    def orphans(self) -> list[processes.Process]:
-        limit = time.monotonic() + ORPHAN_GRACE_S
-        while (left := self._left()) and time.monotonic() < limit:
-            time.sleep(0.02)
-        return left
-
-    def stop(self) -> None:
-        for process in self._left():
-            processes.kill(process)
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1

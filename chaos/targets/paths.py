@@ -57,11 +57,16 @@ def is_shipped(name: str) -> bool:
     return (shipped_folder() / "workloads" / f"{name}.py").is_file()
 
 
+def replaced(text: str, words: Mapping[str, object]) -> str:
+    """A text with `{name}` replaced by its value; other braces stay as they are."""
+    for name, value in words.items():
+        text = text.replace("{" + name + "}", str(value))
+    return text
+
+
 def filled(text: str, folder: Path, work: Path) -> str:
     """A text with `{suite}`, `{python}` and `{work}` filled in; other braces stay as they are."""
-    for name, value in (("suite", str(folder)), ("python", sys.executable), ("work", str(work))):
-        text = text.replace("{" + name + "}", value)
-    return text
+    return replaced(text, {"suite": folder, "python": sys.executable, "work": work})
 
 
 def command(argv: list[str], folder: Path, work: Path) -> list[str]:

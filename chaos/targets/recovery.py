@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
+from chaos.clusters.base import Output, close_all
 from chaos.errors import TargetFailed
 from chaos.targets import paths
-from chaos.targets.base import End, Launch, Running, Setting, Target
+from chaos.targets.base import End, Launch, Post, Running, Setting, Target
 from injectors import boot
 
 if TYPE_CHECKING:
@@ -85,20 +87,58 @@ class RecoveryTarget(Target):
         self._template.get()
 
     def start(self, launch: Launch) -> Running:
+        return self._launch(launch, self._args(launch, self.spec["world"]), ())
+
+    def start_on(self, post: Post, launch: Launch) -> Running:
+        where = ["--nnodes", str(post.nodes), "--node-rank", str(post.index)]
+        where += ["--rdzv-endpoint", f"{post.address}:{post.port}"]
+        args = [*where, *self._args(launch, post.per_node)]
+        launch = replace(launch, env={**launch.env, "RECOVERY_TOKEN_FILE": str(post.token)})
+        if post.cluster.own_pids:
+            # Another pid and mount namespace: a warm process of this host cannot serve it.
+            line = [sys.executable, "-m", "recovery.launch", *args]
+            output = Output(launch.stdout, launch.stderr)
+            return post.cluster.start(post.index, line, self._env(launch), self._cwd(), output)
+        namespaces = post.cluster.namespaces(post.index)
+        try:
+            return self._launch(launch, args, namespaces)
+        finally:
+            close_all(namespaces)
+
+    def _args(self, launch: Launch, per_node: int) -> list[str]:
         spec = self.spec
-        args = ["--nproc-per-node", str(spec["world"]), "--seed", str(launch.seed)]
+        args = ["--nproc-per-node", str(per_node), "--seed", str(launch.seed)]
         if spec.get("spares") is not None:
             args += ["--spares", str(spec["spares"])]
         if spec.get("max_restarts") is not None:
             args += ["--max-restarts", str(spec["max_restarts"])]
-        args += [str(paths.workload(spec["workload"], self.setting.folder)), *self.script_args(launch.work)]
-        env = {**launch.env, **paths.environment(spec.get("env") or {}, self.setting.folder, launch.work)}
-        env["RECOVERY_EVENTS"] = str(launch.events)
-        env["RECOVERY_DIGEST"] = "1" if launch.digest else "0"
-        cwd = self.setting.folder / spec["cwd"] if spec.get("cwd") else Path.cwd()
+        return [
+            *args,
+            str(paths.workload(spec["workload"], self.setting.folder)),
+            *self.script_args(launch.work),
+        ]
+
+    def _env(self, launch: Launch) -> dict[str, str]:
+        given = paths.environment(self.spec.get("env") or {}, self.setting.folder, launch.work)
+        told = {"RECOVERY_EVENTS": str(launch.events), "RECOVERY_DIGEST": "1" if launch.digest else "0"}
+        return {**launch.env, **given, **told}
+
+    def _cwd(self) -> Path:
+        return self.setting.folder / self.spec["cwd"] if self.spec.get("cwd") else Path.cwd()
+
+    def _launch(self, launch: Launch, args: list[str], namespaces: Sequence[int]) -> Running:
         zygote = self._template.get()
+        # Named only where there are any: what has no nodes needs nothing that knows of them.
+        more = (tuple(namespaces),) if namespaces else ()
         job = _or_failed(
-            "the job did not start", zygote.launch, args, env, str(cwd), launch.stdout, launch.stderr
+            "the job did not start",
+            zygote.launch,
+            args,
+            self._env(launch),
+            str(self._cwd()),
+            launch.stdout,
+            launch.stderr,
+            *more,
         )
         return _Job(job, [sys.executable, "-m", "recovery.launch", *args])
 

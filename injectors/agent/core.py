@@ -116,7 +116,7 @@ class Agent:
         self.rank = rank if self.role == "worker" else None
         self._t0 = float(config.get("t0") or time.monotonic())
         self.link = Link(str(config["socket"]), self.set_step)
-        self.events = EventFile(str(config["events"]))
+        self.events = EventFile(str(config["events"]), config.get("node"))
         self.awake = True
         if not self.from_runtime:
             restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")

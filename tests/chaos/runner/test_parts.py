@@ -39,7 +39,7 @@ def test_ranks_follow_starts_promotions_and_ends() -> None:
     assert ranks.holders == {0: 10}
     ranks.feed({"source": "recovery", "event": "worker.promoted", "pid": 20, "rank": 1})
     assert ranks.holders == {0: 10, 1: 20}
-    assert ranks.ticks[20] == 120
+    assert ranks.ticks[None, 20] == 120
     # The end of a process that no longer holds the rank changes nothing.
     ranks.feed({"source": "recovery", "event": "worker.exit", "pid": 11, "rank": 1})
     assert ranks.holders[1] == 20
@@ -83,7 +83,7 @@ def test_merging_sorts_and_names_processes_as_the_engine_knows_them(tmp_path: Pa
     log.emit("after the end")
     with (tmp_path / "raw").open("a") as file:
         file.write('{"t":2.0,"event":"x","pid":5,"source":"agent"}\n{"t": torn')
-    merge(tmp_path / "raw", tmp_path / "history.jsonl", {5: 5005})
+    merge(tmp_path / "raw", tmp_path / "history.jsonl", {(None, 5): 5005})
     history = History.load(tmp_path / "history.jsonl")
     assert [event["event"] for event in history.events] == ["early", "x", "late"]
     assert history.events[1]["pid"] == 5005
