@@ -196,8 +196,7 @@ class FleetCoordinator(Coordinator):
         trial = {index for index in self._reached if standing[index] is Standing.TRIAL}
         # While a generation runs, its own traffic says more than a probe: nobody is put out of it.
         judged = links if self.phase is Phase.GATHERING else {link for link in links if set(link) & trial}
-        holding = {self.node_of[slot.proc] for slot in self.slots if slot.holds and slot.proc in self.node_of}
-        kept = to_keep(present, trial, judged, holding)
+        kept = to_keep(present, trial, judged, self._holding())
         self._sure = frozenset(kept & self._reached.keys())
         actions: list[m.Action] = []
         gone = [node for node in self.nodes if node.index in present - kept]
@@ -225,6 +224,10 @@ class FleetCoordinator(Coordinator):
         if self.phase is Phase.RUNNING and self.healing is None:
             actions += self._refill_spares()
         return [*actions, *self._when_all_ready(now)]
+
+    def _holding(self) -> set[int]:
+        """The nodes on which some rank holds state."""
+        return {self.node_of[slot.proc] for slot in self.slots if slot.holds and slot.proc in self.node_of}
 
     def _interrupt(self, cause: m.Cause, since: float | None, now: float) -> list[m.Action]:
         before = self.phase

@@ -180,8 +180,8 @@ class FleetSupervisor(Supervisor):
                 self.hub.say(node, op="grant", number=number)
             case m.Probe():
                 self._probe(action)
-            case m.NodeChanged(node=node, standing=standing, reason=reason):
-                self._node_changed(node, standing, reason)
+            case m.NodeChanged():
+                self._node_changed(action)
             case _:
                 return False
         return True
@@ -207,10 +207,14 @@ class FleetSupervisor(Supervisor):
             number = action.number
             self.hub.prober.ask(peers, lambda got, n=number: self._hear_node(m.Reached(OWN, n, got)))  # type: ignore[misc]
 
-    def _node_changed(self, node: int, standing: str, reason: str) -> None:
-        events.emit(f"node.{standing}", about=node, reason=reason)
-        if standing == "lost":
-            for proc in [proc for proc, where in self._node_of.items() if where == node]:
-                self._forget(proc)
-                self.pids.pop(proc, None)
+    def _node_changed(self, action: m.NodeChanged) -> None:
+        node = action.node
+        events.emit(f"node.{action.standing}", about=node, session=action.session, reason=action.reason)
+        if action.standing != "lost":
+            return
+        for proc in [proc for proc, where in self._node_of.items() if where == node]:
+            self._forget(proc)
+            self.pids.pop(proc, None)
+        guest = self.hub.guest(node)
+        if guest is not None and guest.session == action.session:
             self.hub.forget(node)

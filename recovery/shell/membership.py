@@ -17,6 +17,7 @@ from typing import NoReturn
 from recovery.core.blame import odd_one_out
 from recovery.errors import Interrupted, OutsideStep
 from recovery.shell.agreement import Agreement
+from recovery.shell.linux import lease_clock
 from recovery.shell.page import ISSUED, SEALED_CHAIN, SEALED_STEP, SEALING, Page
 
 _LIBRARY_FOLDERS = (
@@ -147,7 +148,7 @@ class Membership:
         for rank, chain in chains.items():
             if chain != self.chain:
                 self._disagree(chains, rank)
-        if not self.page.may_act(time.monotonic()):
+        if not self.page.may_act(lease_clock()):
             self.fail("the lease of this node is over")
             raise Interrupted(self.error)
 

@@ -24,7 +24,7 @@ from recovery.shell import page as words
 from recovery.shell import wire
 from recovery.shell.hands import Hands
 from recovery.shell.line import Conversation, Line, LineBroken
-from recovery.shell.linux import Ends
+from recovery.shell.linux import Ends, lease_clock
 from recovery.shell.page import Page
 from recovery.shell.probing import Address, Prober
 from recovery.shell.processes import Process
@@ -76,7 +76,7 @@ class Outpost:
         self._leaving = self._resigned = False
         self._retry_s, self._next_try, self._give_up_line = RETRY_S, 0.0, 0.0
         self._lost_at = time.monotonic()
-        self._next_sample = 0.0
+        self._next_sample = self._greeted_at = 0.0
         self._refused = ""
 
     # ------------------------------------------------------------------ the loop
@@ -116,10 +116,10 @@ class Outpost:
         if self._line is not None and not self._connected and now >= self._give_up_line:
             self._hang_up()
         if self._lease is not None and self._hands is not None:
-            if self._lease.over(now):
+            if self._lease.over(lease_clock()):
                 self._fence_myself()
                 return
-            number = self._lease.beat(now)
+            number = self._lease.beat(lease_clock())
             if number is not None:
                 self._say(op="beat", number=number)
             self._hands.page.lease_until = self._lease.until
@@ -156,7 +156,7 @@ class Outpost:
         """The lease is about to be over: end every process, and come back as a node where nothing runs."""
         assert self._hands is not None
         assert self._lease is not None
-        silent_s = time.monotonic() - self._lease.until + self._lease.config.lease_s
+        silent_s = lease_clock() - self._lease.until + self._lease.config.lease_s
         self._leave_session()
         clean = self._hands.end_all("the lease of this node is over")
         events.emit("lease.expired", silent_s=round(silent_s, 3))
@@ -207,6 +207,7 @@ class Outpost:
             if line.open and not was_open:
                 self._begin_prober(line)
                 assert self._prober is not None
+                self._greeted_at = lease_clock()
                 line.send(
                     hello={
                         "node": self.node,
@@ -246,14 +247,13 @@ class Outpost:
             else:
                 self._hang_up()
             return
-        now = time.monotonic()
         resumed = self._session == int(answer["session"])
         self._job, self._session = str(answer["job"]), int(answer["session"])
         self._retry_s = RETRY_S
         self._talk.attach(line, int(answer["received"]))
         self._reactor.watch(line.fileno(), lambda: self._read(line), writing=line.wants_to_write)
         if not resumed:
-            self._lease = Lease(Config(**answer["welcome"]), now)
+            self._lease = Lease(Config(**answer["welcome"]), self._greeted_at)
             self._begin(line.sock.getsockname()[0])
             events.emit("node.session", session=self._session)
 

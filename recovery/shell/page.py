@@ -58,7 +58,7 @@ class Page:
 
     @property
     def lease_until(self) -> float:
-        """Until when this node may act, monotonic seconds; 0 where there is no lease."""
+        """Until when this node may act, by `lease_clock`; 0 where there is no lease."""
         return self.slots[self.world_size].floats[LEASE_UNTIL]
 
     @lease_until.setter
