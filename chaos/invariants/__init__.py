@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from chaos.invariants.adopted_state_was_held_by_a_member import adopted_state_was_held_by_a_member
 from chaos.invariants.committed_step_is_monotone_and_gap_free import committed_step_is_monotone_and_gap_free
+from chaos.invariants.cut_off_node_commits_nothing import cut_off_node_commits_nothing
 from chaos.invariants.every_sample_exactly_once import every_sample_exactly_once
 from chaos.invariants.exit_code_is_honest import exit_code_is_honest
 from chaos.invariants.failed_collective_output_unused import failed_collective_output_unused
@@ -28,6 +29,7 @@ from chaos.invariants.replicas_agree import replicas_agree
 from chaos.invariants.right_rank_and_kind_named import right_rank_and_kind_named
 from chaos.invariants.rng_continues_per_logical_rank import rng_continues_per_logical_rank
 from chaos.invariants.state_equals_twin import state_equals_twin
+from chaos.invariants.straggler_is_named import straggler_is_named
 
 __all__ = ["Finding", "Invariant", "Verdict", "catalogue"]
 
@@ -44,9 +46,11 @@ catalogue: dict[str, Invariant] = catalogue_of(
         failed_collective_output_unused,
         one_owner_per_rank_and_generation,
         members_agree_on_membership,
+        cut_off_node_commits_nothing,
         healthy_ranks_keep_their_process,
         one_recovery_per_fault,
         right_rank_and_kind_named,
+        straggler_is_named,
         recovered_within_bounds,
         progress_after_heal,
         exit_code_is_honest,

@@ -48,6 +48,8 @@ class Scene:
     recover_s: float | None
     run_s: float | None
     exit_code: int | None
+    straggler: bool = False
+    """Whether the faults slow a rank down for so long that it must be named."""
 
     @property
     def shows_runtime_events(self) -> bool:
@@ -93,6 +95,7 @@ class Scene:
             recover_s=float_of(bounds, "recover_s"),
             run_s=float_of(bounds, "run_s"),
             exit_code=int_of(map_of(scenario, "expect"), "exit_code"),
+            straggler=map_of(scenario, "expect").get("straggler") is True,
         )
 
 

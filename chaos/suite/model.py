@@ -151,6 +151,7 @@ _EXPECT_SCHEMA: dict[str, Any] = {
                 "invariant": {"type": "string"},
                 "also": {"type": "array", "items": {"type": "string"}},
                 "exit_code": {"type": "integer"},
+                "straggler": {"type": "boolean"},
             },
             "additionalProperties": False,
         },
@@ -317,12 +318,14 @@ class FaultEntry(Model):
 class Expect(Model):
     """The verdict a scenario should get. `invariant` names the one that must be violated, `also` those that
     may be;
-    `exit_code` is the target's, where the job is meant to end without finishing."""
+    `exit_code` is the target's, where the job is meant to end without finishing. `straggler`: the faults slow
+    a rank down for so long that it must be named."""
 
     verdict: Literal["PASS", "VIOLATED", "INCONCLUSIVE", "ERROR"] = "PASS"
     invariant: str | None = None
     also: list[str] | None = None
     exit_code: int | None = None
+    straggler: bool | None = None
 
 
 class Scenario(Model):

@@ -16,6 +16,7 @@ from recovery import events
 from recovery.core import messages as m
 from recovery.core.config import Config
 from recovery.core.coordinator import Coordinator, Phase
+from recovery.core.straggler import Straggler
 from recovery.shell import page as words
 from recovery.shell import wire
 from recovery.shell.hands import Hands
@@ -51,7 +52,7 @@ class Supervisor:
             forget_store=lambda process: self.store.forget(process.store),
             leaving=lambda: self.coordinator.phase is Phase.LEAVING,
         )
-        self.watch = Watch(self.page, config, self._starved_s, self._is_fresh)
+        self.watch = Watch(self.page, config, self._starved_s, self._is_fresh, self._straggles)
         self.pids: dict[int, int] = {}
         """proc -> pid on its node, for the record."""
         self._interrupted: int | None = None
@@ -165,6 +166,10 @@ class Supervisor:
         self.hands.open(opening, [member.proc for member in action.members])
 
     # ------------------------------------------------------------------ the record
+
+    def _straggles(self, straggler: Straggler) -> None:
+        fields = {name: getattr(straggler, name) for name in straggler.__dataclass_fields__}
+        events.emit("straggler", **{**fields, "late_s": round(straggler.late_s, 3)})
 
     def _record(self, action: m.Action) -> None:
         match action:

@@ -8,6 +8,7 @@ from recovery.core import messages as m
 from recovery.core.blame import Progress, judge
 from recovery.core.config import Config
 from recovery.core.coordinator import Coordinator, Phase, Slot, Status
+from recovery.core.straggler import Straggler, Stragglers
 from recovery.shell import page as words
 from recovery.shell.page import Page
 
@@ -22,6 +23,7 @@ class Watch:
     Args:
         starved_s: how long a process has waited for a core since its last sign of life.
         fresh: whether all that the page says is recent, at a moment; what is stale accuses no one.
+        named: told of a rank that holds the others up.
     """
 
     def __init__(
@@ -30,9 +32,11 @@ class Watch:
         config: Config,
         starved_s: Callable[[int, words.Slot], float],
         fresh: Callable[[float], bool],
+        named: Callable[[Straggler], None],
     ) -> None:
         self._page, self._config = page, config
         self._starved_s, self._fresh = starved_s, fresh
+        self._named, self._stragglers = named, Stragglers()
         self._busy: dict[int, float] = {}
 
     def forget(self, proc: int) -> None:
@@ -72,6 +76,9 @@ class Watch:
         known = [progress for progress in read if progress is not None]
         if len(known) < len(members):
             return
+        straggler = self._stragglers.look(known, step_s, now)
+        if straggler is not None:
+            self._named(straggler)
         verdict = judge(known, self._config, step_s, now)
         if verdict is not None:
             yield m.Accused(verdict.proc, generation, verdict.kind, verdict.detail, verdict.since)
