@@ -68,8 +68,10 @@ class FleetCoordinator(Coordinator):
         return super().handle(event, now)
 
     def due(self) -> float:
-        when = min(super().due(), self._probe_by, self._reprobe_at, self._short_by)
-        return min([when, *(node.dead_by for node in self.nodes)]) if self.phase is not Phase.ENDED else when
+        if self.phase is Phase.ENDED:
+            return float("inf")
+        mine = (self._probe_by, self._reprobe_at, self._short_by, *(node.dead_by for node in self.nodes))
+        return min(super().due(), *mine)
 
     # ------------------------------------------------------------------ nodes come and go
 

@@ -27,7 +27,7 @@ class Fleet:
         self.actions: list[m.Action] = self.fleet.begin(self.now)
         self.mute: set[int] = set()
         self.cut: set[frozenset[int]] = set()
-        self.sessions = {index: 0 for index in range(nodes)}
+        self.sessions = dict.fromkeys(range(nodes), 0)
         self.answering = True
 
     def tell(self, event: m.Event | m.NodeEvent, after_s: float = 0.0) -> list[m.Action]:
