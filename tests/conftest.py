@@ -114,11 +114,19 @@ def _has_fuse() -> bool:
     return os.access("/dev/fuse", os.R_OK | os.W_OK) and _works("fusermount3", "--version")
 
 
+def _has_fuse() -> bool:
+    """A file system of our own may be mounted over a folder."""
+    from injectors.storage import mounts
+
+    return mounts.probe() is None
+
+
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "userns": functools.cache(_has_userns),
     "pidfd_getfd": functools.cache(_has_pidfd_getfd),
     "torchrun": functools.cache(_has_torchrun),
     "digits": functools.cache(_has_digits),
+    "fuse": functools.cache(_has_fuse),
     "cgroup": functools.cache(_has_cgroup),
     "netns": functools.cache(_has_netns),
     "nft": functools.cache(_has_nft),

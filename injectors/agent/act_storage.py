@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import lasting
@@ -16,16 +17,22 @@ if TYPE_CHECKING:
     from .core import Agent
     from .trigger import Armed
 
+Say = Callable[[Mapping[str, Any]], None]
 # Enough to prove it; a job that writes for hours must not fill the run's folder with proofs.
 MOST_HITS = 100
 
 
 class Struck(Rule):
-    """A rule that tells the engine, in a file, of each write that it has spoilt."""
+    """A rule that tells of each write that it has spoilt.
 
-    def __init__(self, pattern: str, hits: str) -> None:
+    Args:
+        pattern: which files.
+        say: takes one line of proof.
+    """
+
+    def __init__(self, pattern: str, say: Say) -> None:
         super().__init__(pattern)
-        self._hits = hits
+        self._say = say
         self._number = 0
         self._lock = threading.Lock()
 
@@ -43,18 +50,14 @@ class Struck(Rule):
             "believed": asked.at + len(asked.data),
             **data,
         }
-        fd = os.open(self._hits, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, json.dumps(line).encode() + b"\n")
-        finally:
-            os.close(fd)
+        self._say(line)
 
 
 class Failing(Struck):
     """Takes `after_bytes` bytes in all, then fails every write, as a full or broken device does."""
 
-    def __init__(self, pattern: str, hits: str, number: int, after_bytes: int) -> None:
-        super().__init__(pattern, hits)
+    def __init__(self, pattern: str, say: Say, number: int, after_bytes: int) -> None:
+        super().__init__(pattern, say)
         self._errno = number
         self._left = after_bytes
         self._room = threading.Lock()
@@ -80,8 +83,8 @@ class Failing(Struck):
 class Slow(Struck):
     """Takes everything, late."""
 
-    def __init__(self, pattern: str, hits: str, delay_s: float, bytes_per_s: float | None) -> None:
-        super().__init__(pattern, hits)
+    def __init__(self, pattern: str, say: Say, delay_s: float, bytes_per_s: float | None) -> None:
+        super().__init__(pattern, say)
         self._delay_s = delay_s
         self._bytes_per_s = bytes_per_s
 
@@ -98,8 +101,8 @@ class Slow(Struck):
 class Torn(Struck):
     """Acknowledges everything and keeps the first `keep_bytes` bytes of each file."""
 
-    def __init__(self, pattern: str, hits: str, keep_bytes: int) -> None:
-        super().__init__(pattern, hits)
+    def __init__(self, pattern: str, say: Say, keep_bytes: int) -> None:
+        super().__init__(pattern, say)
         self._keep = keep_bytes
 
     def write(self, asked: Write) -> int:
@@ -114,39 +117,38 @@ class Torn(Struck):
         return size
 
 
-def enospc(agent: Agent, armed: Armed) -> None:
-    """No space is left on the device."""
-    _start(agent, armed, lambda where, hits: Failing(where, hits, errno.ENOSPC, _after(armed)))
+def _full(params: Mapping[str, Any], where: str, say: Say) -> Rule:
+    return Failing(where, say, errno.ENOSPC, int(params["after_bytes"]))
 
 
-def eio(agent: Agent, armed: Armed) -> None:
-    """The device fails."""
-    _start(agent, armed, lambda where, hits: Failing(where, hits, errno.EIO, _after(armed)))
+def _broken(params: Mapping[str, Any], where: str, say: Say) -> Rule:
+    return Failing(where, say, errno.EIO, int(params["after_bytes"]))
 
 
-def slow(agent: Agent, armed: Armed) -> None:
-    """The device is slow."""
-    rate = armed.params.get("bytes_per_s")
-    delay_s = float(armed.params["delay_s"])
-    _start(agent, armed, lambda where, hits: Slow(where, hits, delay_s, None if rate is None else float(rate)))
+def _slow(params: Mapping[str, Any], where: str, say: Say) -> Rule:
+    rate = params.get("bytes_per_s")
+    return Slow(where, say, float(params["delay_s"]), None if rate is None else float(rate))
 
 
-def torn(agent: Agent, armed: Armed) -> None:
-    """The device says that it has written, and has not."""
-    _start(agent, armed, lambda where, hits: Torn(where, hits, int(armed.params["keep_bytes"])))
+def _torn(params: Mapping[str, Any], where: str, say: Say) -> Rule:
+    return Torn(where, say, int(params["keep_bytes"]))
 
 
-def _after(armed: Armed) -> int:
-    return int(armed.params["after_bytes"])
+RULES: Mapping[str, Callable[[Mapping[str, Any], str, Say], Rule]] = {
+    "storage.enospc": _full,
+    "storage.eio": _broken,
+    "storage.slow": _slow,
+    "storage.torn": _torn,
+}
 
 
-def _start(agent: Agent, armed: Armed, make: Any) -> None:
-    """Put a rule in force until the fault ends."""
+def writing(agent: Agent, armed: Armed) -> None:
+    """Put the fault's rule in force in this process, until the fault ends."""
     # os.path.join: an absolute pattern stands for itself, another one starts at the job's folder.
     work = os.path.realpath(str(agent.config.get("work") or os.getcwd()))
     where = os.path.join(work, str(armed.params["path"]))
     hits = f"{agent.link.path}.{armed.id}.hits"
-    rule = make(where, hits)
+    rule = RULES[armed.name](armed.params, where, lambda line: append(hits, line))
     FILES.add(rule)
 
     def end() -> str:
@@ -157,3 +159,12 @@ def _start(agent: Agent, armed: Armed, make: Any) -> None:
         agent.report("failed", armed, "no thread could hold the fault", proven=False)
         return
     agent.report("fired", armed, f"stands before every write to {where}", where=where, hits=hits)
+
+
+def append(hits: str, line: Mapping[str, Any]) -> None:
+    """Append one line of proof to a file, in one write."""
+    fd = os.open(hits, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(fd)

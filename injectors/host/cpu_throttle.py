@@ -121,9 +121,8 @@ class HostCpuThrottle(Fault):
         return Evidence(what, True, data={**data, "mechanism": "cgroup", "quota_us": quota_us})
 
     def _start_helper(self, victim: Victim, tag: str) -> Evidence:
-        env = {"TORCH_CHAOS_RUN": victim.run} if victim.run else {}
         limit_s = self.duration_s or 3600.0
-        duty.start(tag, victim.pid, victim.start_ticks, self.share, limit_s, env)
+        duty.start(tag, victim.pid, victim.start_ticks, self.share, limit_s, victim.run)
         what = f"pid {victim.pid} is stopped {1.0 - self.share:.0%} of the time"
         return Evidence(what, True, data={"mechanism": "duty", "tag": tag, "share": self.share})
 

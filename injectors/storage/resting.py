@@ -35,7 +35,9 @@ class RestingFault(Fault):
     mechanisms: ClassVar[tuple[Mechanism, ...]] = (IN_PLACE,)
     expects: ClassVar[str | None] = None
 
-    path: str = parameter("which file, as a pattern relative to the job's work folder", kind="str")
+    path: str = parameter(
+        "which file, as a pattern relative to the job's work folder", kind="str", default="checkpoints/*"
+    )
     pick: str = parameter("which of several", kind="str", default="newest", choices=PICKS)
     duration_s: float | None = duration("how long it stays damaged", default=30.0)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from injectors import lasting
-from injectors.storage import keeping
+from injectors.storage import keeping, mounts
 from injectors.undo import Handler
 
 
@@ -15,4 +15,13 @@ def _put_back(record: Mapping[str, Any]) -> tuple[bool, str]:
     return keeping.put_back(Path(record["data"]["kept"]))
 
 
-HANDLERS: Mapping[str, Handler] = {"storage.kept": _put_back, "storage.lasting": lasting.released}
+def _unmount(record: Mapping[str, Any]) -> tuple[bool, str]:
+    data = record["data"]
+    return mounts.end(str(data["tag"]), int(record["pid"]), str(data["mount"]))
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "storage.kept": _put_back,
+    "storage.lasting": lasting.released,
+    "storage.fuse": _unmount,
+}

@@ -10,9 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from injectors import signals
-from injectors.fault import Evidence, FaultError, Mechanism, Victim, duration, parameter
+from injectors import helpers, signals
+from injectors.fault import (
+    Channel,
+    Evidence,
+    FaultError,
+    Mechanism,
+    UndoRecord,
+    Victim,
+    duration,
+    parameter,
+)
+from injectors.host import cgroup
 from injectors.lasting import LastingFault
+from injectors.storage import mounts
 
 SEEN_S = 3600.0
 
@@ -21,9 +32,14 @@ INTERPOSED = Mechanism(
     fidelity="alike: Python's files, os.write and torch.save in the victim; not what C code writes by itself",
     probe=lambda: None,
 )
+MOUNTED = Mechanism(
+    name="fuse",
+    fidelity="real for the job: a file system over its work folder fails, for all code and all its processes",
+    probe=mounts.probe,
+)
 UNCOVERED = (
-    "what C code writes by itself (numpy.save of an array, safetensors, memory maps), files that were open "
-    "before, and reads; inside a torch.save to a path the archive is written by torch's writer for streams"
+    "reads and files that were open before; with the interposed writer also what C code writes by itself "
+    "(numpy.save of an array, safetensors, memory maps), and torch.save to a path uses torch's stream writer"
 )
 
 
@@ -31,12 +47,19 @@ UNCOVERED = (
 class WritingFault(LastingFault):
     """Base of the faults that strike writes to files which match `path`."""
 
-    mechanisms: ClassVar[tuple[Mechanism, ...]] = (INTERPOSED,)
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = (MOUNTED, INTERPOSED)
     proof_comes_later: ClassVar[bool] = True
 
     path: str = parameter(
         "which files, as a pattern: relative to the job's work folder, or absolute; ** is any depth",
         kind="str",
+        default="checkpoints/*",
+    )
+    mechanism: str = parameter(
+        "which way; auto takes the best that works (a mount needs a path inside the work folder)",
+        kind="str",
+        default="auto",
+        choices=("auto", "fuse", "agent"),
     )
     duration_s: float | None = duration("how long the storage is so", default=30.0)
 
@@ -47,13 +70,69 @@ class WritingFault(LastingFault):
                 f"{self.id}: path={self.path!r} names no files\n  mend: for example checkpoints/*"
             )
 
+    def undo_record(self, victim: Victim) -> UndoRecord:
+        why = "an absolute path" if self.path.startswith("/") else mounts.problem(victim.pid, victim.work)
+        if self.mechanism == "agent" or (self.mechanism == "auto" and why is not None):
+            return super().undo_record(victim)
+        if why is not None:
+            raise FaultError(f"{self.id}: {why}\n  mend: or let it take `mechanism: agent`")
+        tag = cgroup.name_of(victim.run, victim.fault, victim.pid)
+        if mounts.is_mounted(tag, victim.pid):
+            raise FaultError(f"{tag} is mounted already\n  mend: `torch-chaos rollback`, or unmount it")
+        data = {"tag": tag, "mount": os.path.realpath(victim.work)}
+        return UndoRecord("storage.fuse", victim.pid, victim.start_ticks, victim.fault, data)
+
+    def inject(self, victim: Victim, channel: Channel | None) -> Evidence:
+        try:
+            record = self.undo_record(victim)
+        except FaultError as error:
+            return Evidence(str(error), False)
+        if record.kind != "storage.fuse":
+            return super().inject(victim, channel)
+        fired = self._mount(victim, str(record.data["tag"]), str(record.data["mount"]))
+        answer = getattr(channel, "answer", None)
+        if answer is not None:
+            # The agent stood at the point all the while, and has nothing to do there itself.
+            answer("skip")
+        return fired
+
+    def _mount(self, victim: Victim, tag: str, mount: str) -> Evidence:
+        where, hits = os.path.join(mount, self.path), f"{mount}.{victim.fault}.hits"
+        config = {
+            "mount": mount,
+            "where": where,
+            "pid": victim.pid,
+            "hits": hits,
+            "limit_s": self.duration_s or SEEN_S,
+            "fault": self.id,
+            "params": {item.name: getattr(self, item.name) for item in self.parameters()},
+        }
+        problem = mounts.start(tag, config, victim.run)
+        if problem is not None:
+            return Evidence(f"{self.id}: {problem}", False)
+        seen = mounts.is_mounted(tag, victim.pid)
+        data = {"where": where, "hits": hits, "mechanism": "fuse", "tag": tag}
+        return Evidence(f"{tag} is mounted over {mount}, as the victim sees it", seen, data=data)
+
+    def verify_undone(self, record: UndoRecord) -> Evidence:
+        if record.kind != "storage.fuse":
+            return super().verify_undone(record)
+        tag = str(record.data["tag"])
+        left = [pid for pid in (os.getpid(), record.pid) if mounts.is_mounted(tag, pid)]
+        helper = helpers.find(tag, mounts.PROGRAM)
+        return Evidence(f"{len(left)} mounts and {len(helper)} helpers of {tag} are left", not left + helper)
+
     def verify(self, victim: Victim, fired: Evidence | None = None) -> Evidence:
         if fired is None or not fired.proven:
             return Evidence("the agent reported nothing", False, "agent")
         hit = wait_hit(Path(fired.data["hits"]), victim, self.duration_s or SEEN_S)
         if hit is None:
             return Evidence(f"nothing was written to {fired.data['where']} while it was so", False)
-        return self.judge(hit, size_of(hit))
+        size = size_of(hit)
+        if size is None and fired.data.get("mechanism") == "fuse":
+            # The helper, outside the victim, has asked the kernel right after the write.
+            size = int(hit["size"])
+        return self.judge(hit, size)
 
     def judge(self, hit: Mapping[str, Any], size: int | None) -> Evidence:
         """What one hit proves.
@@ -89,12 +168,10 @@ def size_of(hit: Mapping[str, Any]) -> int | None:
     path = Path(hit["path"])
     try:
         with os.scandir(path.parent) as entries:
-            for entry in entries:
-                if entry.inode() == hit["inode"]:
-                    return entry.stat(follow_symlinks=False).st_size
+            known = [entry for entry in entries if entry.inode() == hit["inode"] or entry.name == path.name]
+            return known[0].stat(follow_symlinks=False).st_size if known else None
     except OSError:
         return None
-    return None
 
 
 def refused(hit: Mapping[str, Any], size: int | None) -> Evidence:

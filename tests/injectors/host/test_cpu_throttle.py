@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from injectors import signals, undo
+from injectors import helpers, signals, undo
 from injectors.fault import FaultError, UndoRecord, Victim
 from injectors.host import cgroup, duty
 from injectors.host.cpu_throttle import HostCpuThrottle, settings
@@ -183,7 +183,7 @@ class TestDutyCycle:
         assert fault.verify(busy, fired).proven
         [helper] = duty.find(record.data["tag"])
         # What the kernel does when the tool is killed.
-        stdin = duty._started[record.data["tag"]].stdin
+        stdin = helpers._started[record.data["tag"]].stdin
         assert stdin is not None
         stdin.close()
         assert signals.wait_gone(*helper, 10.0)

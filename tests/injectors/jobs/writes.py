@@ -5,10 +5,12 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 
+import numpy
 import torch
 
 folder, way, steps, size = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -69,13 +71,23 @@ def by_gzip(path: pathlib.Path, data: bytes) -> None:
         file.write(data)
 
 
+def by_numpy(path: pathlib.Path, data: bytes) -> None:
+    """C code that writes by itself, through a stream of its own."""
+    numpy.frombuffer(data, dtype=numpy.uint8).tofile(path)
+
+
+def by_child(path: pathlib.Path, data: bytes) -> None:
+    """Another process of the job."""
+    subprocess.run(["dd", f"of={path}", "bs=8192", "status=none"], input=data, check=True)
+
+
 write = globals()[f"by_{way}"]
 for step in range(steps):
     path, start = folder / f"step-{step}.pt", time.monotonic()
     said = "ok"
     try:
         write(path, bytes(step + 1 for _ in range(size)))
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
         said = f"{type(error).__name__}: {error}"
     other = folder / f"other-{step}"
     by_open(other, b"untouched")

@@ -25,7 +25,7 @@ def run(
 
     The first backward comes after the file of step 0.
     """
-    params = {"path": "work/step-*.pt", "duration_s": 60.0, **params}
+    params = {"path": "work/step-*.pt", "duration_s": 60.0, "mechanism": "agent", **params}
     plan = planned(fault, 0, params, step=0, phase="backward")
     outcome = rig.run(
         "writes.py", tmp_path / "work", way, 3, SIZE, world=1, faults=[plan], work=str(tmp_path)
@@ -106,7 +106,9 @@ def test_the_engines_word_lets_writes_through(
     rig.on_fired = on_fired
     # Its proof is not waited for here: what is written before the word would be a matter of luck.
     monkeypatch.setattr(StorageEnospc, "verify", lambda self, victim, fired=None: Evidence("", True))
-    plan = planned("storage.enospc", 0, {"path": "work/step-*.pt"}, step=1, phase="forward")
+    plan = planned(
+        "storage.enospc", 0, {"path": "work/step-*.pt", "mechanism": "agent"}, step=1, phase="forward"
+    )
     outcome = rig.run(
         "writes.py", tmp_path / "work", "open", 8, SIZE, world=1, faults=[plan], work=str(tmp_path)
     )
