@@ -1,9 +1,9 @@
 """Stand between this process's Python code and the files that it writes, those that a rule asks for.
 
-Covered: `open` and all that is built on it (pathlib, tempfile, shutil, gzip, DCP's writer),
-`os.write`, `pwrite`, `writev`, `fsync`, `fdatasync` and `sendfile` on a matching descriptor, and `torch.save`
-to a path, whose writer is C++: while a rule matches the path it gets a Python stream. Not covered: what C code
-writes by itself (`numpy.save` of an array, safetensors, memory maps), and files that were open before.
+Covered: `open` and all that is built on it (pathlib, tempfile, shutil, gzip, DCP's writer), `os.write`,
+`pwrite`, `writev`, `fsync`, `fdatasync` and `sendfile` on a matching descriptor, and `torch.save` to a path,
+whose writer is C++: while a rule matches the path it gets a Python stream. Not covered: what C code writes by
+itself (`numpy.save` of an array, safetensors, memory maps), and files that were open before.
 
 The faulty layer is the raw one, below Python's buffer, so an error shows where the kernel's would: at the
 write that overflows the buffer, at `flush` or at `close`.

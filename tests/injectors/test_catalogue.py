@@ -57,9 +57,11 @@ class TestEveryFault:
 
 
 def test_families_are_complete() -> None:
-    found = {family: [] for family in ("process", "collective", "numeric")}
+    found: dict[str, list[str]] = {}
     for name in CATALOGUE:
-        found[name.split(".")[0]].append(name.split(".")[1])
+        found.setdefault(name.split(".")[0], []).append(name.split(".")[1])
+    assert sorted(found["host"]) == ["clock", "cpu_throttle", "memory"]
+    assert sorted(found["storage"]) == ["bitflip", "eio", "enospc", "slow", "torn", "truncate"]
     assert sorted(found["process"]) == sorted(
         ["kill", "stop", "term", "segv", "abort", "exception", "gil_lock", "exit", "oom"]
     )

@@ -257,3 +257,27 @@ def test_an_agent_that_ended_the_fault_by_itself_is_believed_once(bench: Bench) 
 def test_faults_by_time_are_not_given_to_agents(bench: Bench) -> None:
     desk = bench.open(planned(), planned(id="f2", when={"after_s": 1.0}))
     assert [fault["id"] for fault in desk.for_agents()] == ["f1"]
+
+
+def test_a_fault_that_is_refused_is_said_and_the_agent_must_not_act(bench: Bench, tmp_path: Path) -> None:
+    desk = bench.open(planned("storage.bitflip", path="nothing/*.pt"))
+    desk.work = str(tmp_path)
+    bench.victim(1)
+    assert bench.reached("f1", 1, Line()) == "skip"
+    assert bench.stages() == ["armed", "reached", "failed"]
+    assert "no file in" in bench.said("fault.failed")["detail"]
+    assert bench.journal.lines == []
+
+
+def test_a_proof_that_comes_later_does_not_keep_the_victim_waiting(bench: Bench, tmp_path: Path) -> None:
+    desk = bench.open(planned("storage.torn", mechanism="agent"))
+    process, hits = bench.victim(1), tmp_path / "hits"
+    data = {"hits": str(hits), "where": "/nowhere/*"}
+    assert bench.reached("f1", 1, Line(Evidence("in force", True, "agent", data))) == "go"
+    assert bench.stages() == ["armed", "reached", "fired"]
+    (tmp_path / "file").write_bytes(b"123")
+    hit = {"path": str(tmp_path / "file"), "inode": 0, "size": 3, "believed": 9}
+    hits.write_text(json.dumps(hit) + "\n")
+    until(lambda: "verified" in bench.stages())
+    process.kill()
+    desk.close("")
