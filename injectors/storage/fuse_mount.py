@@ -3,8 +3,8 @@
     python -I fuse_mount.py TAG CONFIG
 
 CONFIG is JSON: `mount` (the folder), `where` (the pattern), `pid` (of the victim, whose namespaces it
-enters), `hits` (the file for proofs), `limit_s`, `fault` and its `params`. It says `ready` on standard output
-once the folder is mounted over. When its standard input ends (the tool is gone, or has undone the fault) or
+enters), `hits` (the file for proofs), `limit_s`, `fault` and its `params`, and `packages` (where mfusepy is).
+It says `ready` on standard output once the folder is mounted over. When its standard input ends (the tool is gone, or has undone the fault) or
 at the limit, it lets every write through, takes the mount away for whoever opens a file from then on, and
 ends when the last file is closed.
 
@@ -53,6 +53,8 @@ def main() -> None:
     # Started by path, so that nothing but this project's own folder is added to the path.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     tag, config = sys.argv[1], json.loads(sys.argv[2])
+    # Where the tool found it; -I leaves out what only PYTHONPATH knows.
+    sys.path.append(config["packages"])
     import mfusepy
 
     from injectors.agent import act_storage

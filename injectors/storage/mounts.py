@@ -40,7 +40,8 @@ def problem(pid: int, work: str) -> str | None:
     why = probe()
     if why is not None and not (why.startswith("only root") and not _same(pid, "user")):
         return why
-    if not work or not os.path.isdir(work):
+    # As the victim sees it: in a container the folder may be another one, or not there.
+    if not work or not os.path.isdir(f"/proc/{pid}/root{os.path.realpath(work)}"):
         return "the job has no work folder to mount over"
     return None
 
@@ -53,7 +54,10 @@ def start(tag: str, config: Mapping[str, Any], run: str) -> str | None:
         config: see `fuse_mount`.
         run: the run's marker.
     """
-    helper = helpers.start(tag, [sys.executable, "-I", PROGRAM, tag, json.dumps(config)], run)
+    package = importlib.util.find_spec("mfusepy")
+    where = os.path.dirname(package.origin) if package is not None and package.origin else ""
+    words = [tag, json.dumps({**config, "packages": where})]
+    helper = helpers.start(tag, [sys.executable, "-I", PROGRAM, *words], run)
     assert helper.stdout is not None
     seen = select.select([helper.stdout], [], [], READY_S)[0]
     said = helper.stdout.readline().decode(errors="replace").strip() if seen else "no answer"
