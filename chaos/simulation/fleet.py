@@ -155,6 +155,8 @@ class FleetWorld(World):
         answer = self.door.knock(hello, self.door_nodes[hello.node], self.now)
         if isinstance(answer, Admitted):
             self.checks.admitted(post, hello, answer)
+            if self.coordinator_lost and post.job:
+                return  # a copy of its first greeting, to which nobody listens any more
             if self.coordinator_lost:
                 self.push(self.now, post, lambda gone: gone.end(), post)  # a new job has it now, this one not
                 return

@@ -26,6 +26,7 @@ NAMES = (
     "node_holds_no_more_ranks_than_allowed",
     "node_loss_is_counted_once",
     "only_the_unreachable_are_evicted",
+    "eviction_leaves_a_holder",
     "session_is_given_once",
     "session_begins_when_the_former_can_not_act",
     "sessions_of_an_earlier_start_are_refused",
@@ -44,6 +45,7 @@ class FleetChecks(Checks):
     __slots__ = (
         "_detected",
         "_gone",
+        "_put_out",
         "_restarts",
         "_was",
         "answers",
@@ -77,14 +79,16 @@ class FleetChecks(Checks):
         self._was: Phase = Phase.GATHERING
         self._restarts = 0
         self._detected: list[m.Cause] = []
-        self._gone: list[tuple[int, int]] = []
+        self._gone = False
+        self._put_out: list[int] = []
+        """Nodes with state that are being evicted."""
 
     # ------------------------------------------------------------------ around each event
 
     def before(self, event: m.Event | m.NodeEvent) -> None:
         coordinator = self.world.coordinator
         self._was, self._restarts = coordinator.phase, coordinator.restarts
-        self._detected, self._gone = [], []
+        self._detected, self._gone, self._put_out = [], False, []
         if isinstance(event, m.Exited) and self._was is Phase.LEAVING and event.code != 0:
             self.world.died_late = True  # it may have died before, unheard
 
@@ -94,7 +98,11 @@ class FleetChecks(Checks):
             if isinstance(action, m.Note) and action.name == "recovery.detect" and action.cause is not None:
                 self._detected.append(action.cause)
             elif isinstance(action, m.NodeChanged) and action.standing in ("lost", "evicted"):
-                self._gone.append((action.node, 0))
+                self._gone = True
+                if action.standing == "evicted" and any(
+                    self._holds(worker) and worker.home.index == action.node for worker in self._live()
+                ):
+                    self._put_out.append(action.node)
         if self._was in (Phase.FORMING, Phase.RUNNING) and self._broken(actions):
             self.broke_at = self.probe
 
@@ -104,6 +112,8 @@ class FleetChecks(Checks):
     def after(self, event: m.Event | m.NodeEvent) -> None:
         if not self._gone:
             return
+        if self._put_out and not any(self._holds(worker) for worker in self._live()):
+            self.fail("eviction_leaves_a_holder", f"nodes {self._put_out} held the last of the state")
         extra = self.world.coordinator.restarts - self._restarts - len(self._detected)
         told = [cause.node for cause in self._detected if cause.node is not None]
         procs = [cause.proc for cause in self._detected if cause.proc in self.lost_with_node]
@@ -116,7 +126,7 @@ class FleetChecks(Checks):
 
     def admitted(self, post: Post, hello: Hello, answer: Admitted) -> None:
         """The door has let a supervisor in."""
-        if post.job not in ("", self.world.door.job):
+        if hello.job not in ("", self.world.door.job):
             self.fail("sessions_of_an_earlier_start_are_refused", f"node {post.index}: {hello} is let in")
         if answer.resumed:
             return
@@ -124,7 +134,7 @@ class FleetChecks(Checks):
             self.fail("session_is_given_once", f"session {answer.session} is given again")
         self.sessions.add((self.world.door.job, answer.session))
         former = self.world.newest_line.get(post.index)
-        if former is not None and not former.post.ended and self._line_may_act(former):
+        if former is not None and self._line_may_act(former):
             self.fail(
                 "session_begins_when_the_former_can_not_act",
                 f"node {post.index} gets session {answer.session} while {former.session} may act",
@@ -191,6 +201,9 @@ class FleetChecks(Checks):
 
     def _live(self) -> list[Worker]:
         return [worker for worker in super()._live() if self._reachable(worker)]
+
+    def _holds(self, worker: Worker) -> bool:
+        return worker.machine.version is not None and not worker.fenced
 
     def _reachable(self, worker: Worker) -> bool:
         line: Line | None = worker.line
@@ -296,6 +309,10 @@ class FleetChecks(Checks):
                     "few_nodes_end_the_job_only_when_they_are_few", f"enough since {since:.2f}: {end.detail}"
                 )
             return True
+        if end.reason == "deterministic failure" and (
+            "node_lost" in end.detail or "unreachable" in end.detail
+        ):
+            return False
         if end.reason == "failed after the last step" and self.node_lost_late:
             return True
         return super()._true_reason(end)

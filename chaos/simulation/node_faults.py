@@ -153,6 +153,7 @@ class NodeStriker:
             world.push(world.now + lasts_s, None, self._thaw, post)
         elif post.leased:
             post.stuck = True
+            world.is_it_over()
 
     def _thaw(self, post: Post) -> None:
         self.world.thaw(post)

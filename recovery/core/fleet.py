@@ -7,6 +7,7 @@ Rules it adds
   Who has not answered is asked again; who can't be reached by the others gets no rank until it can.
 - No generation opens, and no process is started, with fewer nodes than `min_nodes`.
 - Of nodes that can't reach each other, the ones that hold state are not all put out.
+- What is overdue by the clock comes before what is heard of a node.
 - A node lost is one loss, however many ranks it held.
 
 Node 0 is the coordinator's own: it has no lease, the two die together.
@@ -56,16 +57,23 @@ class FleetCoordinator(Coordinator):
     def handle(self, event: m.Event | m.NodeEvent, now: float) -> list[m.Action]:
         if self.phase is Phase.ENDED:
             return []
+        if not isinstance(event, m.NodeEvent):
+            return super().handle(event, now)
+        # Time first: to a coordinator that stood still, words of before its pause are no news of now.
+        actions = self._by_time(now)
+        if actions and isinstance(actions[-1], m.End):
+            return actions
         match event:
             case m.NodeJoined():
-                return self._joined(event, now)
+                actions += self._joined(event, now)
             case m.NodeBeat():
-                return self._beat(event, now)
+                actions += self._beat(event, now)
             case m.NodeLeft(node=index, session=session, reason=reason):
-                return self._lost({index: reason}, now) if self._current(index, session) else []
+                if self._current(index, session):
+                    actions += self._lost({index: reason}, now)
             case m.Reached():
-                return self._heard_of_probe(event, now)
-        return super().handle(event, now)
+                actions += self._heard_of_probe(event, now)
+        return actions
 
     def due(self) -> float:
         if self.phase is Phase.ENDED:
@@ -323,12 +331,17 @@ class FleetCoordinator(Coordinator):
 
     # ------------------------------------------------------------------ time
 
-    def _tick(self, now: float) -> list[m.Action]:
+    def _by_time(self, now: float) -> list[m.Action]:
+        """Leases that are over, and a probe that has been waited for long enough."""
         over = [node for node in self.nodes if now >= node.dead_by]
         silent = {n.index: f"not heard from for {now - n.heard:.1f} s, its lease is over" for n in over}
         actions = self._lost(silent, now) if silent else []
         if self.phase is not Phase.ENDED and now >= self._probe_by:
             actions += self._conclude(now)
+        return actions
+
+    def _tick(self, now: float) -> list[m.Action]:
+        actions = self._by_time(now)
         if self.phase is not Phase.ENDED and now >= self._reprobe_at:
             actions += self._ask(now)
         if self.phase is not Phase.ENDED and now >= self._short_by:

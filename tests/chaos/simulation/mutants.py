@@ -22,7 +22,10 @@ from recovery.core import messages as m
 from recovery.core import orders as o
 from recovery.core.config import Config
 from recovery.core.coordinator import Coordinator, Phase, Slot, Status
+from recovery.core.door import Door
 from recovery.core.errors import ProtocolError
+from recovery.core.fleet import FleetCoordinator
+from recovery.core.lease import Lease
 from recovery.core.member import Member, Stage
 from recovery.core.slots import Healing
 
@@ -34,6 +37,7 @@ class Mutant:
     Attributes:
         source: where such a bug was reported, or which rule it breaks.
         hostile: whether it can only show where messages are late, lost or repeated.
+        nodes: of the jobs; 0 for 2 to 5.
         budget: schedules within which it must be found.
     """
 
@@ -42,18 +46,30 @@ class Mutant:
     machines: Machines
     hostile: bool | None = None
     budget: int = 3000
+    nodes: int = 1
 
 
 MUTANTS: list[Mutant] = []
+SLOTS = {
+    "fleet": FleetCoordinator,
+    "coordinator": Coordinator,
+    "member": Member,
+    "lease": Lease,
+    "door": Door,
+}
+"""Field of `Machines` -> what is put there; the more special first."""
 
 
 def mutant(source: str, **more: Any) -> Callable[[type[Any]], type[Any]]:
     """Enlist a mutated machine under its class's name."""
 
     def enlist(machine: type[Any]) -> type[Any]:
-        slot = "coordinator" if issubclass(machine, Coordinator) else "member"
+        slot = next(slot for slot, kind in SLOTS.items() if issubclass(machine, kind))
+        if slot in ("fleet", "lease", "door"):
+            more.setdefault("nodes", 0)
         name = "".join(f"_{c.lower()}" if c.isupper() else c for c in machine.__name__).lstrip("_")
-        MUTANTS.append(Mutant(name, source, Machines(**{slot: machine}), **more))
+        changed: dict[str, Any] = {slot: machine}
+        MUTANTS.append(Mutant(name, source, Machines(**changed), **more))
         return machine
 
     return enlist
@@ -553,11 +569,21 @@ MUTANTS.append(
 )
 
 
+def all_mutants() -> list[Mutant]:
+    """Those of one node, and those of several."""
+    from tests.chaos.simulation import fleet_mutants
+
+    # Run as a program, this module is another one than the one that they enlist themselves in.
+    others = [one for one in fleet_mutants.FLEET_MUTANTS if one.name not in {mine.name for mine in MUTANTS}]
+    return [*MUTANTS, *others]
+
+
 def hunt(mutant: Mutant, seed: int) -> tuple[Outcome | None, int]:
     """Search until it is found or its budget is spent; returns the outcome and the schedules run."""
     spent, number = 0, 0
     while spent < mutant.budget:
-        tally = search.chunk(search.Options(seed, hostile=mutant.hostile), number, machines=mutant.machines)
+        options = search.Options(seed, hostile=mutant.hostile, nodes=mutant.nodes)
+        tally = search.chunk(options, number, machines=mutant.machines)
         number += 1
         if tally.found is not None and tally.number is not None:
             return tally.found, spent + tally.number + 1
@@ -585,18 +611,22 @@ def _row(mutant: Mutant, seeds: Sequence[int]) -> str:
 
 
 def main() -> None:
-    """Write the table."""
+    """Write the table; with a second argument, of the bugs whose names contain it to the screen only."""
     seeds = range(1, 1 + (int(sys.argv[1]) if len(sys.argv) > 1 else 5))
     rows = []
-    for mutant in MUTANTS:
-        rows.append(_row(mutant, seeds))
-        print(rows[-1], flush=True)
+    wanted = sys.argv[2] if len(sys.argv) > 2 else ""
+    for mutant in all_mutants():
+        if wanted in mutant.name:
+            rows.append(_row(mutant, seeds))
+            print(rows[-1], flush=True)
+    if wanted:
+        return
     legend = (
         f"Schedules until the first violation, over {len(seeds)} seeds of the search. `faults`: how many are"
         " left in the plan of the first seed after shrinking. The suite fails if one survives its budget."
     )
     text = [
-        f"# {len(MUTANTS)} seeded protocol bugs and how soon the simulation finds them",
+        f"# {len(rows)} seeded protocol bugs and how soon the simulation finds them",
         "",
         f"    python -m tests.chaos.simulation.mutants {len(seeds)}",
         "",

@@ -7,13 +7,17 @@ import pytest
 from chaos.simulation import search
 from chaos.simulation.run import run_plan
 from chaos.simulation.shrink import shrink
-from tests.chaos.simulation.mutants import MUTANTS, Mutant, hunt
+from tests.chaos.simulation.mutants import Mutant, all_mutants, hunt
+
+MUTANTS = all_mutants()
 
 pytestmark = pytest.mark.slow
 
 
-def test_there_are_at_least_twenty() -> None:
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 20
+def test_there_are_at_least_twenty_for_one_node_and_twelve_for_several() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    assert sum(mutant.nodes == 1 for mutant in MUTANTS) >= 20
+    assert sum(mutant.nodes == 0 for mutant in MUTANTS) >= 12
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
