@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 from injectors.fault import parameter
 from injectors.gpu.sharing import SharingFault
 
+BURSTS = 5
+"""Fewer, and the share of the time says little."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GpuContend(SharingFault):
@@ -28,6 +31,9 @@ class GpuContend(SharingFault):
 
     share: float = parameter("of the time that it computes, its duty", default=0.5, minimum=0.05, maximum=1.0)
 
+    def settled(self, said: dict[str, Any]) -> bool:
+        return bool(said["bursts"] >= BURSTS)
+
     def judge(self, said: dict[str, Any], seen: dict[str, Any], before: Any) -> tuple[str, bool]:
         what = f"{said['bursts']} bursts, duty {said['duty']:.2f}, wanted {self.share:.2f}"
-        return what, said["bursts"] >= 1 and said["duty"] > 0.0
+        return what, said["bursts"] >= BURSTS and said["duty"] >= 0.5 * self.share

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 from injectors.fault import Channel, Evidence, Fault, FaultError, Mechanism, UndoRecord, Victim, parameter
 from injectors.gpu import cuda, nvml, tenant
+from injectors.gpu.looking import wait_seen
 from injectors.gpu.owning import device_of, run_of
-from injectors.gpu.setting import label, token_of
+from injectors.gpu.setting import SETTLE_S, label, token_of
 
 READY_S = 60.0
 """Importing torch and opening a device may take this long on a busy machine."""
@@ -80,7 +81,7 @@ class SharingFault(Fault):
         if ready is None or not ready.get("ready"):
             why = "ended or said nothing" if ready is None else ready.get("error")
             return Evidence(f"the process beside the victim is not ready: {why}", False)
-        said = begun.ask()
+        said = wait_seen(begun.ask, lambda found: found is None or self.settled(found), SETTLE_S)
         if said is None:
             return Evidence("the process beside the victim does not answer", False)
         try:
@@ -107,6 +108,10 @@ class SharingFault(Fault):
             "ready": ready,
         }
         return Evidence(f"{prefix}{what} ({names})", proven and bool(seen["listed"]), data=data)
+
+    def settled(self, said: dict[str, Any]) -> bool:
+        """Whether the process has been in force long enough to be judged by what it says."""
+        return True
 
     def judge(self, said: dict[str, Any], seen: dict[str, Any], before: Any) -> tuple[str, bool]:
         """What the process says and NVML shows, in words, and whether that is the effect."""

@@ -23,7 +23,7 @@ from injectors.gpu.owning import MARKER, variable_of
 
 TOKEN = "TORCH_CHAOS_TENANT"
 STAND_IN = "TORCH_CHAOS_STAND_IN_CUDA"
-"""A folder with a stand-in for torch, for tests where no device is: only the tenant imports it, and says so."""
+"""A folder with a stand-in for torch, for tests without a device: only the tenant imports it, and says so."""
 PROGRAM = Path(__file__).with_name("co_tenant.py")
 END_S = 5.0
 

@@ -32,7 +32,6 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=0.0, help="seconds between two steps")
     parser.add_argument("--devices", type=int, default=2, help="NCCL from this many devices on")
     args = parser.parse_args()
-    devices = torch.cuda.device_count()
     run = recovery.join(backend="nccl" if torch.cuda.device_count() >= args.devices else "gloo")
     device = place_of(run.rank)
     torch.manual_seed(run.seed)

@@ -1,4 +1,4 @@
-"""suites/gpu.yaml, as far as a machine without a GPU can run it: against the stand-ins, by the command itself."""
+"""suites/gpu.yaml, as far as a machine without a GPU can run it: by the command, against the stand-ins."""
 
 from __future__ import annotations
 

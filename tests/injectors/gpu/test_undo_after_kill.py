@@ -1,6 +1,6 @@
 """The tool is killed with SIGKILL while a setting of a device is changed; its reaper puts it back.
 
-Real: the journal, the reaper (without site-packages and without our environment), nvidia-ml-py. STAND-IN: NVML.
+Real: the journal, the reaper (no site-packages, none of our variables), nvidia-ml-py. STAND-IN: NVML.
 """
 
 from __future__ import annotations
