@@ -14,7 +14,7 @@ from pathlib import Path
 OWNERS = (
     re.compile(r'"torch-chaos\.run": "([^"]+)"'),
     re.compile(r"torch-chaos run (\S+) fault"),
-    re.compile(r"/torch-chaos-(\d{6}_[0-9a-f]{8})-"),
+    re.compile(r"torch-chaos-([A-Za-z0-9_.]+)-f\d+-\d+"),
 )
 # A container's own mounts and groups come and go with it; containers are compared by themselves.
 DOCKERS = ("/var/lib/docker/", "/run/docker/", "/docker/", "/var/lib/containerd/", "/run/containerd/")

@@ -18,6 +18,7 @@ from injectors.catalogue import CATALOGUE
 from tests.injectors.gpu import stand_in
 
 STANDIN = Path(__file__).parents[1] / "standin"
+JOBS = Path(__file__).parent / "jobs"
 STEP_S = 0.02
 
 
@@ -36,7 +37,8 @@ class Setup:
     Attributes:
         entry: keys of the fault's entry in a suite, beside its name.
         job: standin (processes that only sleep), busy (processes that only compute), recovery (two ranks of
-            the real runtime), or the name of a kind of cluster with the real runtime on it.
+            the real runtime), checkpoints (which also write these), loader (which also have loader workers), or a
+            kind of cluster (a job that counts).
         needs: capabilities of the machine, see tests/conftest.py.
         stage: makes what the fault acts on, in a folder.
         recover: the bound of a recovery; a fault without a duration is taken back after that time.
@@ -51,6 +53,9 @@ class Setup:
 
 BY_CLOCK: Mapping[str, object] = {"where": {"rank": 1}, "when": {"after_s": 0.05}, "for": "300ms"}
 IN_A_COLLECTIVE: Mapping[str, object] = {"where": {"rank": 1}, "when": {"step": 6, "phase": "backward"}}
+IN_FORWARD: Mapping[str, object] = {"where": {"rank": 1}, "when": {"step": 6, "phase": "forward"}}
+ON_NODE: Mapping[str, object] = {"where": {"node": 1}, "when": {"step": 6}, "for": "300ms"}
+NETNS, DOCKER = ("netns", "nft"), ("docker", "nft")
 
 
 def gpus(folder: Path) -> Stage:
@@ -63,21 +68,64 @@ def gpus(folder: Path) -> Stage:
 
 ON_DEVICE = Setup({**BY_CLOCK, "with": {"device": "0"}}, stage=gpus)
 
+
+def _writing(needs: tuple[str, ...] = (), **params: object) -> Setup:
+    given = {"path": "checkpoints/*", **params}
+    return Setup(
+        {"where": {"rank": 0}, "when": {"step": 8}, "for": "2s", "with": given}, "checkpoints", needs
+    )
+
+
+# By the fault's id; a further way to have the same fault stands after it: "net.partition on docker".
 SETUPS: Mapping[str, Setup] = {
     "process.stop": Setup(BY_CLOCK),
     "collective.hang": Setup(IN_A_COLLECTIVE, "recovery", recover="300ms"),
     "collective.delay": Setup({**IN_A_COLLECTIVE, "for": "150ms"}, "recovery"),
     "host.cpu_throttle": Setup(BY_CLOCK, "busy", ("cgroup",)),
+    "host.cpu_throttle by stops": Setup(
+        {**IN_FORWARD, "for": "500ms", "with": {"mechanism": "duty"}}, "recovery"
+    ),
+    "host.memory": Setup(IN_FORWARD, "recovery", ("cgroup",)),
+    "host.clock": Setup({**IN_FORWARD, "for": "300ms"}, "recovery"),
+    "storage.enospc": _writing(),
+    "storage.eio": _writing(),
+    "storage.slow": _writing(),
+    "storage.torn": _writing(),
+    "storage.bitflip": _writing(),
+    "storage.truncate": _writing(),
+    "data.slow": Setup({"where": {"rank": 1}, "when": {"step": 6}, "for": "300ms"}, "loader"),
     "gpu.clock_lock": ON_DEVICE,
     "gpu.power_cap": ON_DEVICE,
     "gpu.contend": ON_DEVICE,
     "gpu.mem_hog": ON_DEVICE,
+    "net.partition": Setup({**ON_NODE, "with": {"shape": "minority"}}, "netns", NETNS),
+    "net.partition by a relay": Setup({**ON_NODE, "with": {"mechanism": "packet relay"}}, "netns", NETNS),
+    "net.partition on docker": Setup({**ON_NODE, "with": {"shape": "minority"}}, "docker", DOCKER),
+    "net.partition by docker": Setup({**ON_NODE, "with": {"mechanism": "docker network"}}, "docker", DOCKER),
+    "net.drop_one_way": Setup(ON_NODE, "netns", NETNS),
+    "net.delay": Setup(ON_NODE, "netns", NETNS),
+    "net.loss": Setup({**ON_NODE, "with": {"percent": 50.0}}, "netns", NETNS),
+    "net.bandwidth": Setup(ON_NODE, "netns", NETNS),
+    "net.reset": Setup(ON_NODE, "netns", NETNS),
+    "net.half_open": Setup(ON_NODE, "netns", NETNS),
+    "net.link_down": Setup(ON_NODE, "netns", NETNS),
 }
 
 
-def plan_for(fault: str, use: Use | None, folder: Path) -> Plan:
+def ways() -> list[str]:
+    """Every way to have a fault with an undo: all faults, and the further ways of the table."""
+    undoable = [name for name, fault in CATALOGUE.items() if fault.has_undo]
+    return [*undoable, *(name for name in SETUPS if name not in undoable)]
+
+
+def fault_of(way: str) -> str:
+    """The fault's id."""
+    return way.split()[0]
+
+
+def plan_for(way: str, use: Use | None, folder: Path) -> Plan:
     """The plan of one run with this fault: from the table, else the scenario of a shipped suite."""
-    setup = SETUPS.get(fault)
+    setup, fault = SETUPS.get(way), fault_of(way)
     if setup is None:
         assert use is not None, f"no scenario of a shipped suite has {fault}, and no line of SETUPS"
         loaded = load(use.suite, CATALOGUE)
@@ -92,13 +140,13 @@ def plan_for(fault: str, use: Use | None, folder: Path) -> Plan:
     return Plan(**{**plan.__dict__, "scenarios": kept})
 
 
-def needs_of(fault: str) -> tuple[str, ...]:
+def needs_of(way: str) -> tuple[str, ...]:
     """The capabilities that a run with this fault needs here."""
-    setup = SETUPS.get(fault)
+    setup, fault = SETUPS.get(way), CATALOGUE[fault_of(way)]
     if setup is not None:
         return setup.needs
-    kinds = {"nodes": ("netns", "nft"), "process": ()}[CATALOGUE[fault].aims_at]
-    return (*kinds, *(need for need in CATALOGUE[fault].needs if need == "gpu"))
+    kinds = {"nodes": NETNS, "process": ()}[fault.aims_at]
+    return (*kinds, *(need for need in fault.needs if need == "gpu"))
 
 
 def _suite(fault: str, setup: Setup) -> dict[str, object]:
@@ -114,20 +162,31 @@ def _suite(fault: str, setup: Setup) -> dict[str, object]:
 
 
 def _target(job: str) -> dict[str, object]:
-    standin = {
-        "kind": "custom",
-        "file": str(STANDIN / "target.py"),
-        "world": 3,
-        "steps": 40,
-        "restart": "in_place",
-    }
-    runtime = {"kind": "recovery", "workload": "tiny_gpt", "world": 2, "steps": 20, "args": ["--steps", "20"]}
+    standin = {"kind": "custom", "file": str(STANDIN / "target.py"), "world": 3, "steps": 40}
+    standin |= {"restart": "in_place"}
+    runtime = {"kind": "recovery", "workload": "tiny_gpt", "world": 2, "steps": 20}
     match job:
         case "standin":
             return {**standin, "options": {"step_s": STEP_S}}
         case "busy":
             return {**standin, "options": {"step_s": STEP_S, "flags": ["--busy"]}}
         case "recovery":
-            return runtime
+            return {**runtime, "args": ["--steps", "20"]}
+        case "loader":
+            return {**runtime, "workload": "loader_mlp", "args": ["--steps", "20", "--workers", "1"]}
+        case "checkpoints":
+            return {**runtime, "steps": 40, "args": ["--steps", "40", "--checkpoints", "{work}/checkpoints"]}
         case kind:
-            return {**runtime, "cluster": {"kind": kind, "nodes": 2}}
+            return {**_chatter(), "cluster": {"kind": kind, "nodes": 3}}
+
+
+def _chatter() -> dict[str, object]:
+    """A job that only counts: faults of nodes are proven by what probes them, not by what the job does."""
+    program = ["{python}", str(JOBS / "chatter.py"), "60", "0.05"]
+    return {
+        "kind": "command",
+        "argv": [*program, "{node_rank}", "{master_addr}", "{master_port}"],
+        "world": 3,
+        "steps": 60,
+        "step": {"rule": "stdout", "pattern": r"^step (?P<step>\d+)$"},
+    }

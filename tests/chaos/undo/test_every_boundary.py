@@ -27,7 +27,7 @@ from injectors.catalogue import CATALOGUE
 from tests.chaos.runs import chaos, environment
 from tests.chaos.undo import machine
 from tests.chaos.undo.doomed import Point
-from tests.chaos.undo.setups import SETUPS, Stage, needs_of, plan_for
+from tests.chaos.undo.setups import SETUPS, Stage, fault_of, needs_of, plan_for, ways
 from tests.chaos.undo.strangers import strangers
 
 pytestmark = pytest.mark.slow
@@ -35,19 +35,23 @@ pytestmark = pytest.mark.slow
 BOUND_S = 5.0
 SAMPLED_FAULTS, SAMPLED_POINTS = 3, 3
 ALL = os.environ.get("TORCH_CHAOS_EVERY_BOUNDARY") == "1"
-UNDOABLE = [name for name, fault in CATALOGUE.items() if fault.has_undo]
+WAYS = ways()
 
 
 @dataclass
 class Bench:
     """One fault, ready to be run again and again in a folder of its own."""
 
-    fault: str
+    way: str
     folder: Path
     stage: Stage
     before: dict[str, str] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)
     runs: int = 0
+
+    @property
+    def fault(self) -> str:
+        return fault_of(self.way)
 
     def look(self) -> dict[str, str]:
         """The machine, and what the fault acts on."""
@@ -100,16 +104,17 @@ class Run:
             return {}
 
 
-def bench(fault: str, folder: Path) -> Bench:
+def bench(way: str, folder: Path) -> Bench:
     """Run the fault once to its end and note every boundary that it passed.
 
     The fault must be verified and undone; whether it is held too short for a recovery is no matter here.
     """
+    fault = fault_of(way)
     found = cards.uses().get(fault)
-    plan = plan_for(fault, found[0] if found else None, folder)
+    plan = plan_for(way, found[0] if found else None, folder)
     (folder / "plan.json").write_text(plan.to_json())
-    stage = SETUPS[fault].stage if fault in SETUPS else None
-    made = Bench(fault, folder, Stage() if stage is None else stage(folder))
+    stage = SETUPS[way].stage if way in SETUPS else None
+    made = Bench(way, folder, Stage() if stage is None else stage(folder))
     made.before = made.look()
     first = made.run(None)
     assert first.code in (0, 1), first.said
@@ -170,7 +175,7 @@ def roll_back(killed: Run) -> None:
 
 def assert_as_before(made: Bench, run: Run, what: str, memory: set[str]) -> None:
     left = list(what_is_left(made, run))
-    assert left == [], f"{made.fault}, {what}:\n" + "\n".join(left)
+    assert left == [], f"{made.way}, {what}:\n" + "\n".join(left)
 
 
 def what_is_left(made: Bench, run: Run) -> Iterator[str]:
@@ -200,15 +205,15 @@ def others() -> Iterator[list[str]]:
 
 
 def possible(require: Callable[[str], None]) -> list[str]:
-    """The faults with an undo that this machine can show."""
+    """The ways to have a fault with an undo that this machine can show."""
     found = []
-    for fault in UNDOABLE:
+    for way in WAYS:
         try:
-            for need in needs_of(fault):
+            for need in needs_of(way):
                 require(need)
         except pytest.skip.Exception:
             continue
-        found.append(fault)
+        found.append(way)
     return found
 
 
@@ -221,29 +226,27 @@ def test_a_sample_of_boundaries(
     with capsys.disabled():
         print(f"\nboundaries: TORCH_CHAOS_SEED={seed}", flush=True)
     rng = random.Random(seed)
-    for number, fault in enumerate(rng.sample(possible(require), SAMPLED_FAULTS)):
+    for number, way in enumerate(rng.sample(possible(require), SAMPLED_FAULTS)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        made = bench(fault, folder)
+        made = bench(way, folder)
         for point in rng.sample(made.points, SAMPLED_POINTS):
             strike(made, point)
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.skipif(not ALL, reason="TORCH_CHAOS_EVERY_BOUNDARY=1 takes every boundary, which takes an hour")
-@pytest.mark.parametrize("fault", UNDOABLE)
-def test_every_boundary(
-    others: list[str], fault: str, tmp_path: Path, require: Callable[[str], None]
-) -> None:
-    for need in needs_of(fault):
+@pytest.mark.skipif(not ALL, reason="TORCH_CHAOS_EVERY_BOUNDARY=1 takes every boundary, which takes hours")
+@pytest.mark.parametrize("way", WAYS)
+def test_every_boundary(others: list[str], way: str, tmp_path: Path, require: Callable[[str], None]) -> None:
+    for need in needs_of(way):
         require(need)
-    made = bench(fault, tmp_path)
+    made = bench(way, tmp_path)
     for point in made.points:
         strike(made, point)
 
 
-@pytest.mark.parametrize("fault", UNDOABLE)
-def test_every_fault_with_an_undo_can_be_run_here(fault: str, tmp_path: Path) -> None:
-    found = cards.uses().get(fault)
-    plan = plan_for(fault, found[0] if found else None, tmp_path)
-    assert [f.name for scenario in plan.scenarios for f in scenario.faults].count(fault) >= 1
+@pytest.mark.parametrize("way", WAYS)
+def test_every_fault_with_an_undo_can_be_run_here(way: str, tmp_path: Path) -> None:
+    found = cards.uses().get(fault_of(way))
+    plan = plan_for(way, found[0] if found else None, tmp_path)
+    assert [f.name for scenario in plan.scenarios for f in scenario.faults].count(fault_of(way)) >= 1
