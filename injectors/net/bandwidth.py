@@ -18,7 +18,7 @@ from injectors.net.ways_outside import RelayWay
 # What may pass at once: a twentieth of a second's worth, and no less than a few packets. nft's bucket holds a
 # second's worth besides, which is why the proof does not count what comes first.
 _LEAST_BURST = 6000
-_SKIP_S, _WINDOW_S = 0.1, 0.4
+_SKIP_S, _WINDOW_S, _FREE_S = 0.1, 0.4, 0.1
 
 
 def _burst(rate_bytes_s: float) -> int:
@@ -90,8 +90,10 @@ class NetBandwidth(base.NetFault):
 
     def look(self, view: base.View, stage: Literal["before", "during", "after"]) -> dict[str, Any]:
         first = {a: (a, b) for a, b in sorted(view.pairs, reverse=True)}
-        reach = {} if stage == "during" else view.probe.reach(view.ways)
-        return {"reach": reach, "flow": view.probe.flow(first.values(), _SKIP_S, _WINDOW_S)}
+        if stage == "during":
+            return {"flow": view.probe.flow(first.values(), _SKIP_S, _WINDOW_S)}
+        # Shorter: a rank may be waiting at the point where the fault strikes.
+        return {"reach": view.probe.reach(view.ways), "flow": view.probe.flow(first.values(), 0.0, _FREE_S)}
 
     def shows(self, view: base.View, before: Mapping[str, Any], during: Mapping[str, Any]) -> base.Judgement:
         # In the window a full bucket passes besides.

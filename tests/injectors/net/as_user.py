@@ -1,4 +1,4 @@
-"""Takes faults through their whole life as whoever runs it; run as a program by the tests, as an ordinary user."""
+"""Takes faults through their whole life as whoever runs it; the tests run it as an ordinary user."""
 
 from __future__ import annotations
 
