@@ -17,7 +17,7 @@ from injectors import signals, undo
 from injectors.agent.lasting import thread_name
 from injectors.fault import Evidence, InsideFault, UndoRecord, Victim
 
-RELEASE_S = 3.0
+RELEASE_S, AGAIN_S = 3.0, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,12 @@ class LastingFault(InsideFault):
         return UndoRecord(kind, victim.pid, victim.start_ticks, victim.fault)
 
     def undo(self, record: UndoRecord, release: Callable[[str], bool] | None = None) -> Evidence:
-        if release is not None:
+        limit = time.monotonic() + RELEASE_S
+        while release is not None and holds(record.pid, record.start_ticks, record.fault):
+            # More than once: the engine may not yet have heard which line the thread waits on.
             release(record.fault)
+            if _wait_free(record.pid, record.start_ticks, record.fault, AGAIN_S) or time.monotonic() > limit:
+                break
         result = undo.carry_out(record.as_dict())
         return Evidence(str(result["detail"]), bool(result["done"]), data=result)
 
@@ -57,14 +61,20 @@ def holds(pid: int, ticks: int, fault: str) -> bool:
 def released(record: Mapping[str, Any]) -> tuple[bool, str]:
     """The undo handler: the agent lets go by itself; wait until it has."""
     pid, ticks, fault = int(record["pid"]), int(record["start_ticks"]), str(record["fault"])
-    limit = time.monotonic() + RELEASE_S
-    while holds(pid, ticks, fault):
-        if time.monotonic() > limit:
-            return False, f"a thread of pid {pid} still holds {fault}"
-        time.sleep(0.005)
+    if not _wait_free(pid, ticks, fault, RELEASE_S):
+        return False, f"a thread of pid {pid} still holds {fault}"
     if not signals.is_alive(pid, ticks):
         return True, "the process is gone"
     return True, "no thread of the process holds the fault any more"
+
+
+def _wait_free(pid: int, ticks: int, fault: str, timeout_s: float) -> bool:
+    limit = time.monotonic() + timeout_s
+    while holds(pid, ticks, fault):
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 def _name(pid: int, thread: str) -> str:

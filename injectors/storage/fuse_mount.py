@@ -4,9 +4,9 @@
 
 CONFIG is JSON: `mount` (the folder), `where` (the pattern), `pid` (of the victim, whose namespaces it
 enters), `hits` (the file for proofs), `limit_s`, `fault` and its `params`, and `packages` (where mfusepy is).
-It says `ready` on standard output once the folder is mounted over. When its standard input ends (the tool is gone, or has undone the fault) or
-at the limit, it lets every write through, takes the mount away for whoever opens a file from then on, and
-ends when the last file is closed.
+It says `ready` on standard output once the folder is mounted over. When its standard input ends (the tool is
+gone, or has undone the fault) or at the limit, it lets every write through, takes the mount away for whoever
+opens a file from then on, and ends when the last file is closed.
 
     python -I -S fuse_mount.py --detach PID FOLDER
 
