@@ -10,9 +10,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from chaos.clusters import contain
+from chaos.clusters import contain, make
 from chaos.runner import facts, preflight
 
 
@@ -123,6 +124,12 @@ def _cgroup() -> Finding:
     return Finding("cgroup", writable, f"{version}, {'writable' if writable else 'read-only for this user'}")
 
 
+def _cluster(kind: str) -> Finding:
+    found = make.PROBES[kind]()
+    detail = found.detail if found.works else f"{found.detail}; {found.mend}"
+    return Finding(f"cluster {kind}", found.works, detail)
+
+
 def _subreaper() -> Finding:
     libc = ctypes.CDLL(None, use_errno=True)
     value = ctypes.c_int()
@@ -158,5 +165,7 @@ PROBES: tuple[Callable[[], Finding], ...] = (
     _pidfd_getfd,
     _subreaper,
     _cgroup,
+    partial(_cluster, "netns"),
+    partial(_cluster, "docker"),
     _gpu,
 )

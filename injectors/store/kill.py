@@ -6,8 +6,8 @@ import signal
 from dataclasses import dataclass
 from typing import ClassVar
 
-from injectors.fault import Channel, Evidence, Fault, Victim
-from injectors.process.ending import send_signal, verify_gone
+from injectors.fault import Channel, Evidence, Fault, Mechanism, Victim
+from injectors.process.ending import PIDFD, send_signal, verify_gone
 from injectors.store.hosted import as_victim, host_in, host_of, told
 
 
@@ -22,6 +22,7 @@ class StoreKill(Fault):
     """
 
     id: ClassVar[str] = "store.kill"
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = (PIDFD,)
     stands_for: ClassVar[str] = (
         "the node of the coordinator lost, a launcher killed by the out-of-memory killer or by its scheduler"
     )

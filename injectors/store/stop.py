@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from injectors import undo
-from injectors.fault import Channel, Evidence, Fault, UndoRecord, Victim, duration
+from injectors.fault import Channel, Evidence, Fault, Mechanism, UndoRecord, Victim, duration
 from injectors.process.stop import ProcessStop
 from injectors.store.host import find
 from injectors.store.hosted import as_victim, host_in, host_of, told
@@ -22,6 +22,7 @@ class StoreStop(Fault):
 
     id: ClassVar[str] = "store.stop"
     has_undo: ClassVar[bool] = True
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = (PIDFD,)
     stands_for: ClassVar[str] = (
         "a coordinator that swaps, is paused by its virtual machine, or is held in a debugger: clients of "
         "its store wait and see no error"

@@ -37,8 +37,8 @@ class Setup:
     Attributes:
         entry: keys of the fault's entry in a suite, beside its name.
         job: standin (processes that only sleep), busy (processes that only compute), recovery (two ranks of
-            the real runtime), checkpoints (which also write these), loader (which also have loader workers), or a
-            kind of cluster (a job that counts).
+            the real runtime), checkpoints (which also write these), loader (with loader workers), or the kind
+            of a cluster (a job that counts).
         needs: capabilities of the machine, see tests/conftest.py.
         stage: makes what the fault acts on, in a folder.
         recover: the bound of a recovery; a fault without a duration is taken back after that time.
