@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from injectors import undo
 from injectors.fault import Channel, Evidence, Fault, Mechanism, UndoRecord, Victim, duration
+from injectors.process.ending import PIDFD
 from injectors.process.stop import ProcessStop
 from injectors.store.host import find
 from injectors.store.hosted import as_victim, host_in, host_of, told
