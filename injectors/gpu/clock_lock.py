@@ -10,7 +10,7 @@ from injectors.gpu import claim, nvml
 from injectors.gpu.clocks import TOLERANCE_MHZ, Sight, Whose, choose, holds, is_locked, whose
 from injectors.gpu.looking import sight_of, wait_seen
 from injectors.gpu.nvml import Device
-from injectors.gpu.setting import SETTLE_S, SettingFault, label, token_of
+from injectors.gpu.setting import SETTLE_S, SettingFault, label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +63,10 @@ class GpuClockLock(SettingFault):
         try:
             with nvml.session() as session:
                 device = self.owned(session, victim)
-                claim.take(claim.path_for(device.uuid, self.what), token_of(victim))
-                # Looked at again under the claim: what is set now was set by nobody in between.
-                before, target = self._free(device), self._target(device)
-                device.lock_clock(target)
+                with self.claimed(device, victim):
+                    # Looked at again under the claim: what is set now was set by nobody in between.
+                    before, target = self._free(device), self._target(device)
+                    device.lock_clock(target)
                 data = {
                     "device": device.uuid,
                     "library": session.library,

@@ -10,7 +10,7 @@ from injectors.gpu import claim, nvml
 from injectors.gpu.limits import Whose, same, target_mw, whose
 from injectors.gpu.looking import wait_seen
 from injectors.gpu.nvml import Device, Power
-from injectors.gpu.setting import SETTLE_S, SettingFault, label, token_of
+from injectors.gpu.setting import SETTLE_S, SettingFault, label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +62,10 @@ class GpuPowerCap(SettingFault):
         try:
             with nvml.session() as session:
                 device = self.owned(session, victim)
-                claim.take(claim.path_for(device.uuid, self.what), token_of(victim))
-                # Looked at again under the claim: what is set now was set by nobody in between.
-                before, target = self._free(device)
-                device.limit_power(target)
+                with self.claimed(device, victim):
+                    # Looked at again under the claim: what is set now was set by nobody in between.
+                    before, target = self._free(device)
+                    device.limit_power(target)
                 data = {
                     "device": device.uuid,
                     "library": session.library,

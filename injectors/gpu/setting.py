@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from injectors import signals
-from injectors.fault import Fault, Mechanism, UndoRecord, Victim, parameter
+from injectors.fault import Fault, FaultError, Mechanism, UndoRecord, Victim, parameter
 from injectors.gpu import claim, nvml
 from injectors.gpu.nvml import Device, Session
 from injectors.gpu.owning import device_of
@@ -50,6 +52,21 @@ class SettingFault(Fault):
         device = device_of(session, victim, self.device)
         claim.refuse_if_taken(claim.path_for(device.uuid, self.what))
         return device
+
+    @contextmanager
+    def claimed(self, device: Device, victim: Victim) -> Iterator[None]:
+        """Have the claim on the setting while it is changed, and keep it; without the change, give it back.
+
+        Raises:
+            FaultError: somebody else has the claim, or what the block raised: NVML refused, nothing was set.
+        """
+        path, token = claim.path_for(device.uuid, self.what), token_of(victim)
+        claim.take(path, token)
+        try:
+            yield
+        except FaultError:
+            claim.give_back(path, token)
+            raise
 
     def record(self, session: Session, device: Device, victim: Victim, **values: Any) -> UndoRecord:
         """The undo record: which device by which library, our claim, and the values read before and set."""
