@@ -293,8 +293,12 @@ class Fault:
         """Break the victim. `channel` is the agent's line; outside faults need none."""
         raise NotImplementedError
 
-    def follow(self, victim: Any, fired: Evidence) -> None:
-        """The rest of a fault that takes time; the agent that stood at its moment has gone on."""
+    def follow(self, victim: Any, fired: Evidence) -> Evidence:
+        """The rest of a fault that takes time; the agent that stood at its moment has gone on.
+
+        Returns what `verify` is handed as `fired`. Called only where `proof_comes_later`.
+        """
+        return fired
 
     def verify(self, victim: Any, fired: Evidence | None = None) -> Evidence:
         """Whether the effect is there. `fired` is what `inject` returned."""

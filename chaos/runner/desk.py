@@ -349,7 +349,6 @@ class Desk:
             answer = getattr(channel, "answer", None)
             if answer is not None:
                 answer("go")
-        armed.fault.follow(victim, fired)
         if armed.fault.proof_comes_later:
             self._say("fired", armed, t=armed.fired_t, evidence=fired.as_dict(), **at)
             # Beside: this thread is the victim's line, and what it does next may be what the proof needs.
@@ -360,14 +359,20 @@ class Desk:
             self._say("fired", armed, t=armed.fired_t, evidence=fired.as_dict(), **at)
             self._say_seen(armed, seen)
         lasts = armed.record is not None
-        armed.stage = Stage.ACTIVE if lasts else Stage.OVER
+        if lasts or not armed.fault.proof_comes_later:
+            armed.stage = Stage.ACTIVE if lasts else Stage.OVER
         if lasts:
             armed.due = armed.fired_t + (armed.planned.duration_s or self.heal_s)
         self._mark_healed()
         self.wake()
 
     def _prove(self, armed: Armed, victim: Victim | Place, fired: Evidence) -> None:
+        fired = armed.fault.follow(victim, fired)
         self._say_seen(armed, armed.fault.verify(victim, fired))
+        if armed.record is None:
+            armed.stage = Stage.OVER
+            self._mark_healed()
+            self.wake()
 
     def _say_seen(self, armed: Armed, seen: Evidence) -> None:
         if seen.proven:
@@ -488,7 +493,7 @@ class _Bringer:
         return Evidence(
             "; ".join(one.what for one in told),
             bool(told) and all(one.proven for one in told),
-            data={key: value for one in told for key, value in one.data.items()},
+            data={"back": [dict(one.data) for one in told if one.data]},
         )
 
 

@@ -6,9 +6,11 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from chaos.runner.naming import Names
 
 Event = dict[str, Any]
 
@@ -86,24 +88,19 @@ class Tail:
         return found
 
 
-# A pid inside a target's namespace is unique together with its node, None without a cluster.
-Inner = tuple[int | None, int]
-
-
-def merge(raw: Path, history: Path, inner_pids: Mapping[Inner, int], own_pids: bool = False) -> None:
+def merge(raw: Path, history: Path, names: Names) -> None:
     """Sort all events by time into the history, and name processes by the pids that the engine knows.
 
     Args:
         raw: the events file, removed afterwards.
         history: where the history goes.
-        inner_pids: node and pid inside the target's namespace -> pid outside, for the target's events.
-        own_pids: each node has pids of its own, the launchers' events too.
+        names: what the engine knows.
     """
     lines = raw.read_text(encoding="utf-8", errors="replace").splitlines() if raw.exists() else []
     keyed = sorted(
         ((_time(line), index, line) for index, line in enumerate(lines)), key=lambda item: item[:2]
     )
-    out = [_renamed(line, inner_pids, own_pids) for _, _, line in keyed if line.strip()]
+    out = [_renamed(line, names) for _, _, line in keyed if line.strip()]
     temporary = history.with_suffix(".part")
     temporary.write_text("".join(f"{line}\n" for line in out), encoding="utf-8")
     os.replace(temporary, history)
@@ -119,21 +116,12 @@ def _time(line: str) -> float:
         return 0.0
 
 
-def _renamed(line: str, inner_pids: Mapping[Inner, int], own_pids: bool) -> str:
-    if not inner_pids:
+def _renamed(line: str, names: Names) -> str:
+    if not names.known and not names.own_pids:
         return line
     try:
         event = json.loads(line)
     except ValueError:
         return line
-    if not isinstance(event, dict) or event.get("source") not in ("agent", "recovery"):
-        return line
-    inner = event.get("pid")
-    if event["source"] == "recovery" and not own_pids:
-        return line
-    if own_pids and isinstance(event.get("members"), list):
-        # Pids of several nodes, and nothing says which is whose: unknown is better than another's.
-        event["members"] = [{k: v for k, v in m.items() if k != "pid"} for m in event["members"]]
-    if isinstance(inner, int) and (event.get("node"), inner) in inner_pids:
-        event |= {"pid": inner_pids[event.get("node"), inner], "ns_pid": inner}
-    return json.dumps(event, separators=(",", ":"))
+    renamed = names.renamed(event) if isinstance(event, dict) else event
+    return line if renamed is event else json.dumps(renamed, separators=(",", ":"))

@@ -18,9 +18,10 @@ from chaos.plan import PlannedFault, PlannedScenario
 from chaos.runner import leaks
 from chaos.runner.context import SHARED, Context
 from chaos.runner.desk import HEAL_S, Desk, Sight
-from chaos.runner.events import Event, EventLog, Inner, Tail, merge
+from chaos.runner.events import Event, EventLog, Tail, merge
 from chaos.runner.fielded import Field
 from chaos.runner.interrupt import Interrupts
+from chaos.runner.naming import Inner, Names
 from chaos.runner.ranks import Ranks
 from chaos.targets.base import End, Launch, Running, Target
 from injectors import boot
@@ -85,7 +86,7 @@ class Attempt:
                 self._log.close()
                 os.close(self._wake_read)
                 os.close(self._wake_write)
-                merge(raw, self.folder / "history.jsonl", self._inner_pids, self._ranks.own_pids)
+                merge(raw, self.folder / "history.jsonl", Names(self._inner_pids, self._ranks.own_pids))
         return self.folder / "history.jsonl"
 
     def _run(self) -> None:
@@ -279,7 +280,7 @@ class Attempt:
         if report.op == "hello":
             inner = processes.inner_pid(report.pid)
             if inner is not None and inner != report.pid:
-                self._inner_pids[self._node_of(report.pid), inner] = report.pid
+                self._inner_pids[self._node_of(report.pid), inner, report.start_ticks] = report.pid
             self._log.emit("process.seen", pid=report.pid, start_ticks=report.start_ticks, rank=report.rank)
         self._desk.on_report(report)
         self._wake()
@@ -316,7 +317,7 @@ class Attempt:
     def _outer(self, inner: int, ticks: int, node: int | None) -> int | None:
         """The pid out here of a process that an agent named by its pid in there; the start time is the same
         in both."""
-        known = self._inner_pids.get((node, inner))
+        known = self._inner_pids.get((node, inner, ticks))
         if known is not None and processes.is_alive(known, ticks):
             return known
         for process in processes.marked(self.context.run):
@@ -326,7 +327,7 @@ class Attempt:
                 and processes.inner_pid(process.pid) == inner
                 and node in (None, self._node_of(process.pid))
             ):
-                self._inner_pids[node, inner] = process.pid
+                self._inner_pids[node, inner, ticks] = process.pid
                 return process.pid
         return None
 

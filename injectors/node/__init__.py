@@ -1,5 +1,11 @@
+"""Faults of whole nodes: a node is its processes and its network together."""
+
 from __future__ import annotations
 
 from injectors.fault import Fault
+from injectors.node.comeback import NodeReturn
+from injectors.node.isolate import NodeIsolate
+from injectors.node.kill import NodeKill
+from injectors.node.preempt import NodePreempt
 
-FAULTS: tuple[type[Fault], ...] = ()
+FAULTS: tuple[type[Fault], ...] = (NodeKill, NodePreempt, NodeIsolate, NodeReturn)

@@ -17,6 +17,7 @@ from chaos.plan import PlannedScenario, canonical
 from chaos.runner import context, preflight
 from chaos.runner.events import EventLog, Tail, merge
 from chaos.runner.interrupt import Interrupted, Interrupts
+from chaos.runner.naming import Names
 from chaos.runner.ranks import Ranks
 from chaos.runner.twins import Twins
 from chaos.targets import End
@@ -83,7 +84,7 @@ def test_merging_sorts_and_names_processes_as_the_engine_knows_them(tmp_path: Pa
     log.emit("after the end")
     with (tmp_path / "raw").open("a") as file:
         file.write('{"t":2.0,"event":"x","pid":5,"source":"agent"}\n{"t": torn')
-    merge(tmp_path / "raw", tmp_path / "history.jsonl", {(None, 5): 5005})
+    merge(tmp_path / "raw", tmp_path / "history.jsonl", Names({(None, 5, 9): 5005}))
     history = History.load(tmp_path / "history.jsonl")
     assert [event["event"] for event in history.events] == ["early", "x", "late"]
     assert history.events[1]["pid"] == 5005
