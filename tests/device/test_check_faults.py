@@ -26,7 +26,7 @@ def check(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         env={**base, "PYTHONPATH": str(ROOT), **env},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=380,
         check=False,
     )
 
@@ -84,3 +84,10 @@ def test_it_runs_against_the_stand_ins_and_leaves_nothing(
     assert (record["stand_in"], record["left"]) == (True, [])
     assert "(STAND-IN)" in next(out.glob("stand-in-*.md")).read_text()
     assert device.snapshot() == before
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(400)
+def test_the_faults_are_proven_on_a_real_device(tmp_path: Path) -> None:
+    done = check("--report-dir", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
