@@ -229,8 +229,8 @@ class Post:
             self.line.send_up(reached)
 
     def relay(self, event: m.Event) -> None:
-        """What one of its workers says, or the kernel of it."""
-        if self.line is not None:
+        """What one of its workers says, or the kernel of it; not of those that it ends because it leaves."""
+        if self.line is not None and not (self.resigning and isinstance(event, m.Exited)):
             self.line.send_up(event)
 
     # ------------------------------------------------------------------ going
