@@ -190,6 +190,10 @@ class AgentServer:
             return None
         line = Line(peer, pid, ticks)
         with self._lock:
+            # Accepted while `stop` ran: nobody would close it, and its agent would wait out its time.
+            if self._listener is None:
+                line.close()
+                return None
             self._lines.add(line)
         return line
 

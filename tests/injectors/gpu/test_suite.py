@@ -14,7 +14,7 @@ from tests.chaos.runs import Done, environment
 from tests.injectors.gpu import stand_in
 
 SUITE = Path(__file__).parents[3] / "suites" / "gpu.yaml"
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 def run(tmp_path: Path, names: list[str], **env: str) -> Done:
@@ -28,7 +28,7 @@ def run(tmp_path: Path, names: list[str], **env: str) -> Done:
         yaml.dump(suite, file)
     command = [sys.executable, "-m", "chaos", "run", str(path), "--report-dir", str(folder)]
     done = subprocess.run(
-        command, env=environment(**env), capture_output=True, text=True, timeout=170, check=False
+        command, env=environment(**env), capture_output=True, text=True, timeout=380, check=False
     )
     return Done(done.returncode, done.stdout, done.stderr, folder)
 
