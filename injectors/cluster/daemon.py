@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,7 @@ def client(where: str = "") -> DockerClient:
     where = where or address()
     found = None
     try:
+        _knock(where)
         found = docker.DockerClient(base_url=where, timeout=int(ASK_S))
         found.ping()
         return found
@@ -62,6 +64,18 @@ def client(where: str = "") -> DockerClient:
         if found is not None:
             found.close()
         raise Missing(f"no docker daemon answers at {where}: {_reason(error)}", _mend(where, error)) from None
+
+
+def _knock(where: str) -> None:
+    """Connect once. The SDK, when nobody answers, leaves the socket to the garbage collector.
+
+    Raises:
+        OSError: nobody answers.
+    """
+    if where.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(ASK_S)
+            line.connect(where.removeprefix("unix://"))
 
 
 def _reason(error: BaseException) -> str:
