@@ -5,6 +5,7 @@ Rules it adds
   allowed, or when the node itself says that it has ended everything. A rank moves only then.
 - A generation opens only over nodes that have all said, after the last break, that they reach each other.
   Who has not answered is asked again; who can't be reached by the others gets no rank until it can.
+- A rank that looks late is fenced only when all nodes have said that they reach each other.
 - No generation opens, and no process is started, with fewer nodes than `min_nodes`.
 - Of nodes that can't reach each other, the ones that hold state are not all put out.
 - What is overdue by the clock comes before what is heard of a node.
@@ -40,6 +41,8 @@ class FleetCoordinator(Coordinator):
         self._asked: set[int] | None = None
         """Whom the newest probe was sent to; None once it has been concluded."""
         self._reached: dict[int, frozenset[int]] = {}
+        self._suspect: m.Accused | None = None
+        """A rank that is late, while the nodes are asked whether it is the network."""
         self._sure: frozenset[int] = frozenset()
         """Those who reach each other by the newest probe that was concluded."""
         self._probe_by = float("inf")
@@ -204,8 +207,10 @@ class FleetCoordinator(Coordinator):
         standing = {node.index: node.standing for node in self.nodes}
         present = {index for index, s in standing.items() if s is Standing.PRESENT}
         trial = {index for index in self._reached if standing[index] is Standing.TRIAL}
-        # While a generation runs, its own traffic says more than a probe: nobody is put out of it.
-        judged = links if self.phase is Phase.GATHERING else {link for link in links if set(link) & trial}
+        suspect, self._suspect = self._suspect, None
+        # While a generation runs well, its own traffic says more than a probe: nobody is put out of it.
+        troubled = self.phase is Phase.GATHERING or suspect is not None
+        judged = links if troubled else {link for link in links if set(link) & trial}
         kept = to_keep(present, trial, judged, self._holding())
         self._sure = frozenset(kept & self._reached.keys())
         actions: list[m.Action] = []
@@ -233,7 +238,18 @@ class FleetCoordinator(Coordinator):
         actions += self._place_vacant(now)
         if self.phase is Phase.RUNNING and self.healing is None:
             actions += self._refill_spares()
+        # Nobody is accused while some node is silent: it may be the one that the others wait for.
+        if suspect is not None and not gone and present <= self._reached.keys():
+            slot = self._by_proc.get(suspect.proc) if suspect.proc is not None else None
+            actions += super()._accused(slot, suspect, now) if slot is not None else []
         return [*actions, *self._when_all_ready(now)]
+
+    def _accused(self, slot: Slot, event: m.Accused, now: float) -> list[m.Action]:
+        """Who waits for data that a broken link does not bring looks late: the nodes are asked first."""
+        if event.kind != "hang":
+            return super()._accused(slot, event, now)
+        self._suspect = event
+        return [] if self._asked is not None else self._ask(now)
 
     def _holding(self) -> set[int]:
         """The nodes on which some rank holds state."""

@@ -219,7 +219,13 @@ class Hub:
         for message in messages:
             if self._guests.get(guest.index) is not guest:
                 return  # its session has ended with one of the messages
-            self._hear(guest.index, guest.session, message)
+            try:
+                self._hear(guest.index, guest.session, message)
+            except (KeyError, TypeError, ValueError) as error:
+                # It knows the secret and makes no sense: without a line its lease will run out.
+                print(f"recovery: node {guest.index}: {error!r}", file=sys.stderr, flush=True)
+                self._lost(guest, line)
+                return
 
     def _lost(self, guest: Guest, line: Line | None) -> None:
         """The connection has ended; the session lasts until its lease is over."""
