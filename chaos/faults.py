@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from chaos.records import Event, FaultTrail, int_of, map_of, text_of, time_of
+from chaos.records import Event, FaultTrail, int_of, list_of, map_of, text_of, time_of
 
 STAGES = ("armed", "reached", "fired", "verified", "undone", "undo_verified")
 CHECKS = ("verified", "undo_verified")
@@ -64,4 +64,13 @@ def _with_address(trail: FaultTrail, stage: str, event: Event) -> FaultTrail:
     )
     if stage not in ("fired", "verified"):
         return named
+    nodes = _numbers(event, "nodes")
+    if nodes or trail.nodes:
+        # The process that such an event names is the engine's own: a node is no process.
+        ranks = _numbers(event, "ranks") or trail.ranks
+        return replace(named, rank=pick(trail.rank, "rank"), nodes=nodes or trail.nodes, ranks=ranks)
     return replace(named, rank=pick(trail.rank, "rank"), pid=pick(trail.pid, "pid"))
+
+
+def _numbers(event: Event, key: str) -> tuple[int, ...]:
+    return tuple(item for item in list_of(event, key) if isinstance(item, int))

@@ -171,6 +171,10 @@ class FaultTrail:
     name: str | None = None
     rank: int | None = None
     pid: int | None = None
+    nodes: tuple[int, ...] = ()
+    """The nodes that a fault of nodes or networks was aimed at."""
+    ranks: tuple[int, ...] = ()
+    """The ranks that were on them."""
     step: int | None = None
     phase: str | None = None
     generation: int | None = None
@@ -182,6 +186,15 @@ class FaultTrail:
     undo_verified_t: float | None = None
     failed: str | None = None
     evidence: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def touched(self) -> frozenset[int]:
+        """The nodes that it may have cost their place: those aimed at, and both ends of every cut way."""
+        fired = self.evidence.get("fired")
+        data = fired.get("data") if isinstance(fired, Mapping) else None
+        pairs = data.get("pairs") if isinstance(data, Mapping) else None
+        ends = [end for pair in pairs for end in str(pair).split(">")] if isinstance(pairs, list) else []
+        return frozenset(self.nodes) | {int(end) for end in ends if end.isdigit()}
 
 
 @dataclass(frozen=True, kw_only=True)

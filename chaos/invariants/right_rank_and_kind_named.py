@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from chaos.history import History
 from chaos.invariants.expectations import ABORT_SIGNAL
 from chaos.invariants.finding import Finding, Offences, held, not_applicable
@@ -17,8 +19,9 @@ def right_rank_and_kind_named(history: History, reference: History | None, scene
 
     Acceptable kinds come from the fault (``Fault.expects``). An error in a collective may go without a
     rank: each side sees only that it failed. Where ranks are out of step gloo may abort a neighbour too;
-    that may be named beside the rank that was out of step, not instead of it. Recoveries without a fault
-    are the business of `one_recovery_per_fault`.
+    that may be named beside the rank that was out of step, not instead of it. A lost node is named by its
+    number: one that was aimed at, or is at an end of a way that was cut. Recoveries without a fault are the
+    business of `one_recovery_per_fault`.
 
     Smallest break: rank 1 is killed and the recovery says rank 2.
     """
@@ -48,6 +51,10 @@ def _names(cause: Cause, fault: FaultTrail, scene: Scene) -> bool:
     planned = scene.fault(fault.id)
     if planned is None:
         return cause.rank == fault.rank
+    if cause.kind == "node_lost":
+        # A node has several ranks or none; it is named by its number.
+        said = re.match(r"node (\d+)", cause.detail)
+        return said is not None and int(said[1]) in fault.touched and cause.kind in planned.kinds
     nameless = cause.rank is None and cause.kind == "collective_error"
     if not (planned.any_rank or nameless or cause.rank == fault.rank):
         return False

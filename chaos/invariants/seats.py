@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from chaos.history import History
 from chaos.invariants.expectations import ABORT_SIGNAL
 from chaos.invariants.scene import Scene
+from chaos.records import Event, FaultTrail, int_of, time_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ def is_victim(history: History, scene: Scene, rank: int | None, pid: int | None,
     """Whether a fault that fired before `until_t` may have cost this process its life.
 
     A fault that should cause no recovery has no victim. One that may cost any rank (a size mismatch)
-    excuses every process; one that puts ranks out of step excuses those that gloo aborts.
+    excuses every process; one that puts ranks out of step excuses those that gloo aborts. One of nodes or
+    networks excuses those on the nodes that were given up because of it.
     """
     aborted = any(exit_.pid == pid and exit_.signal == ABORT_SIGNAL for exit_ in history.exits)
     for trail in history.faults.values():
@@ -48,6 +50,28 @@ def is_victim(history: History, scene: Scene, rank: int | None, pid: int | None,
             continue
         if planned is not None and (planned.any_rank or (planned.may_abort and aborted)):
             return True
-        if trail.pid == pid if trail.pid is not None else trail.rank == rank:
+        if trail.nodes:
+            if _lost_with_node(history, trail, rank, pid):
+                return True
+        elif trail.pid == pid if trail.pid is not None else trail.rank == rank:
             return True
     return False
+
+
+def _lost_with_node(history: History, trail: FaultTrail, rank: int | None, pid: int | None) -> bool:
+    """Whether a process was on a node that a fault touched and that was given up after it.
+
+    Of a target that tells of no nodes only the ranks on the aimed ones are known.
+    """
+    given_up = history.of("node.lost", "node.fenced", "node.evict", "lease.expired")
+    if not history.of("node.joined"):
+        return rank in trail.ranks
+    lost = {lost_node(event) for event in given_up if time_of(event) >= (trail.fired_t or 0.0)}
+    node = next((int_of(e, "node") for e in history.of("worker.start") if int_of(e, "pid") == pid), None)
+    return node is not None and node in trail.touched and node in lost
+
+
+def lost_node(event: Event) -> int | None:
+    """The node that an event of loss is about: the one it names, or the one that speaks of itself."""
+    about = int_of(event, "about")
+    return int_of(event, "node") if about is None else about

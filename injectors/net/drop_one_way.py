@@ -35,7 +35,7 @@ class NetDropOneWay(base.CutFault):
         "a dead transmitter of an optical link, an asymmetric route, a half-broken firewall"
     )
     does_not_certify: ClassVar[str] = "a full partition (see net.partition)"
-    expects: ClassVar[str | None] = None
+    expects: ClassVar[str | None] = "node_lost"
 
     direction: str = parameter(
         "out: what the aimed nodes send does not arrive; in: they hear nothing",

@@ -96,7 +96,7 @@ class NetHalfOpen(base.NetFault):
     mechanisms: ClassVar[tuple[Mechanism, ...]] = base.of(_LADDER)
     stands_for: ClassVar[str] = "a machine that lost power, a firewall or NAT that forgot its connections"
     does_not_certify: ClassVar[str] = "what happens to datagrams, which still arrive (see net.partition)"
-    expects: ClassVar[str | None] = None
+    expects: ClassVar[str | None] = "node_lost"
 
     new: str = parameter(
         "new connections: refuse, as by a machine that came back without the job; drop; or accept",

@@ -38,7 +38,7 @@ class NetLinkDown(base.CutFault):
     mechanisms: ClassVar[tuple[Mechanism, ...]] = base.of(_LADDER)
     stands_for: ClassVar[str] = "a pulled cable, a dead port, a driver that reset its card"
     does_not_certify: ClassVar[str] = "a link that flaps, nor one of several links of a bond"
-    expects: ClassVar[str | None] = None
+    expects: ClassVar[str | None] = "node_lost"
 
     mechanism: str = base.any_mechanism(_LADDER)
 

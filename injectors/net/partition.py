@@ -36,7 +36,7 @@ class NetPartition(base.CutFault):
     does_not_certify: ClassVar[str] = (
         "a partition that the node's own kernel notices (see net.link_down), nor one that comes and goes"
     )
-    expects: ClassVar[str | None] = None
+    expects: ClassVar[str | None] = "node_lost"
 
     shape: str = parameter(
         "isolate: the aimed nodes from the rest; majority or minority: the aimed nodes are in that part; "

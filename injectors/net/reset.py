@@ -145,7 +145,7 @@ class NetReset(base.NetFault):
         "a load balancer or firewall that was restarted, a peer's kernel that ran out of memory"
     )
     does_not_certify: ClassVar[str] = "connections that stay open without a word (see net.half_open)"
-    expects: ClassVar[str | None] = None
+    expects: ClassVar[str | None] = "collective_error"
 
     port: int = parameter(
         "only connections with this port at either end; 0 for all",

@@ -10,7 +10,7 @@ from injectors.catalogue import CATALOGUE, collect, get
 from injectors.fault import Fault, FaultError
 from injectors.process.kill import ProcessKill
 
-KINDS = ("crash", "stopped", "hang", "desync", "exception", "collective_error", None)
+KINDS = ("crash", "stopped", "hang", "desync", "exception", "collective_error", "node_lost", None)
 FAULTS = list(CATALOGUE.values())
 
 

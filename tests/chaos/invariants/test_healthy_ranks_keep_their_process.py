@@ -1,6 +1,9 @@
+import pytest
+
 from chaos.invariants.finding import Verdict
 from chaos.invariants.healthy_ranks_keep_their_process import healthy_ranks_keep_their_process as rule
 from tests.chaos.histories import CommandJob, Job, changed, matching, plus, verdict_of, without
+from tests.chaos.partitions import cut_off, without_word_of
 
 
 def test_holds_when_only_victims_are_replaced() -> None:
@@ -64,3 +67,29 @@ def test_too_thin_if_no_process_is_named() -> None:
 def test_not_applicable_where_the_whole_job_restarts() -> None:
     job = CommandJob().steps(1).kill(1, checkpoint=-1).steps(2)
     assert verdict_of(rule, job).verdict == Verdict.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("aimed", "pairs"),
+    [(1, ("0>1", "1>0", "1>2", "2>1")), (0, ("0>1", "1>0", "1>2", "2>1")), (0, ("1>2", "2>1"))],
+)
+def test_ranks_of_a_node_that_was_given_up_are_victims(aimed: int, pairs: tuple[str, ...]) -> None:
+    job, events = cut_off(aimed, pairs)
+    assert verdict_of(rule, job, events).verdict == Verdict.PASS
+
+
+def test_a_node_that_no_cut_way_touches_is_no_victim() -> None:
+    job, events = cut_off(0, ("0>2", "2>0"))
+    assert verdict_of(rule, job, events).first == "rank 1 changed from pid 101 to 103, which no fault struck"
+
+
+def test_a_rank_that_is_replaced_though_its_node_was_not_given_up() -> None:
+    job, events = cut_off()
+    kept = without_word_of(events, "node.lost")
+    assert verdict_of(rule, job, kept).first == "rank 1 changed from pid 101 to 103, which no fault struck"
+
+
+def test_of_a_target_that_tells_of_no_nodes_those_on_the_aimed_one_are_victims() -> None:
+    job, events = cut_off()
+    silent = without_word_of(without_word_of(events, "node.lost"), "node.joined")
+    assert verdict_of(rule, job, silent).verdict == Verdict.PASS

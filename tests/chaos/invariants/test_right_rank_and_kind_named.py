@@ -1,6 +1,7 @@
 from chaos.invariants.finding import Verdict
 from chaos.invariants.right_rank_and_kind_named import right_rank_and_kind_named as rule
 from tests.chaos.histories import CommandJob, Job, changed, matching, verdict_of, without
+from tests.chaos.partitions import cut_off
 
 DONE = matching(event="recovery.done")
 
@@ -71,3 +72,18 @@ def test_too_thin_without_a_report_and_not_applicable_without_a_fault() -> None:
     ends = verdict_of(rule, job, without(job.events, DONE), expect={"verdict": "PASS", "exit_code": 3})
     assert ends.detail == "the job is meant to end, not to recover"
     assert verdict_of(rule, CommandJob().steps(1)).verdict == Verdict.NOT_APPLICABLE
+
+
+def test_a_lost_node_is_named_by_its_number() -> None:
+    job, events = cut_off()
+    assert verdict_of(rule, job, events).verdict == Verdict.PASS
+    # The other end of a way that was cut may be the one that is given up.
+    job, events = cut_off(0, ("1>2", "2>1"))
+    assert verdict_of(rule, job, events).verdict == Verdict.PASS
+
+
+def test_a_lost_node_that_the_fault_did_not_touch() -> None:
+    job, events = cut_off(0, ("0>2", "2>0"))
+    finding = verdict_of(rule, job, events)
+    assert finding.verdict == Verdict.VIOLATED
+    assert "cause rank None node_lost is none of: net.partition on rank 0" in finding.detail
