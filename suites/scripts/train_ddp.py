@@ -19,6 +19,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
 
 
 def parse() -> argparse.Namespace:
@@ -29,15 +30,21 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--workers", type=int, default=0, help="loader processes of each rank")
     parser.add_argument("--timeout", type=float, default=30.0, help="of a collective, in seconds")
     return parser.parse_args()
 
 
-def batch(seed: int, rank: int, step: int) -> tuple[Tensor, Tensor]:
-    """Inputs float32 [16, 32] and targets float32 [16, 1] of a function worth learning."""
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + step * 1009 + rank)
-    x = torch.randn(16, 32, generator=generator)
-    return x, torch.sin(x[:, :4].sum(1, keepdim=True)) + 0.5 * x[:, 4:5]
+class Batches(Dataset[tuple[Tensor, Tensor]]):
+    """One item a step: inputs float32 [16, 32] and targets float32 [16, 1] of a function worth learning."""
+
+    def __init__(self, seed: int, rank: int) -> None:
+        self.seed, self.rank = seed, rank
+
+    def __getitem__(self, step: int) -> tuple[Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step * 1009 + self.rank)
+        x = torch.randn(16, 32, generator=generator)
+        return x, torch.sin(x[:, :4].sum(1, keepdim=True)) + 0.5 * x[:, 4:5]
 
 
 def newest(folder: Path, careful: bool) -> Path | None:
@@ -93,9 +100,10 @@ def main() -> None:
     # gradients add up, and so the last bits of every weight, would depend on where the last restart was.
     ddp = DistributedDataParallel(model, find_unused_parameters=True)
 
-    for step in range(first, args.steps):
+    order = range(first, args.steps)
+    loader = DataLoader(Batches(args.seed, rank), batch_size=None, sampler=order, num_workers=args.workers)
+    for step, (inputs, targets) in zip(order, loader, strict=True):
         torch.manual_seed(args.seed * 7919 + step * 31 + rank)
-        inputs, targets = batch(args.seed, rank, step)
         loss = F.mse_loss(ddp(inputs), targets)
         loss.backward()
         optimizer.step()

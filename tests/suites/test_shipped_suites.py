@@ -15,7 +15,18 @@ from chaos.suite import load
 from injectors.catalogue import CATALOGUE as faults
 
 SUITES = Path(__file__).parents[2] / "suites"
-NAMES = ("smoke", "process", "collectives", "recovery_under_fire", "torchrun", "soak", "controls", "gpu")
+NAMES = (
+    "smoke",
+    "process",
+    "collectives",
+    "recovery_under_fire",
+    "torchrun",
+    "soak",
+    "controls",
+    "gpu",
+    "store",
+    "data",
+)
 FACTS = Facts(torch="2.13.0", sources={}, folder="package:suites")
 
 
@@ -58,7 +69,7 @@ def test_scenarios_of_one_workload_share_their_twin(name: str) -> None:
     twins: dict[str, set[str]] = {}
     for scenario in plan_of(name).scenarios:
         target = scenario.target
-        key = f"{target.get('workload')} {target.get('args')} {target.get('argv')}"
+        key = f"{target.get('workload')} {target.get('args')} {target.get('argv')} {target.get('env')}"
         twins.setdefault(key, set()).add(scenario.twin)
     assert {key: len(hashes) for key, hashes in twins.items() if len(hashes) > 1} == {}
 

@@ -1,0 +1,117 @@
+"""The store of an unchanged torchrun job: who hosts it in each of torchrun's ways, and what a replay does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from injectors import boot
+from injectors.store.host import MARKER, StoreHost, daemon_thread, find
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+JOB = Path(__file__).parent.parent / "jobs" / "ddp.py"
+Plan = Callable[..., dict[str, Any]]
+
+
+def start(rig: Any, *flags: str, **env: str) -> tuple[int, subprocess.CompletedProcess[str]]:
+    """Run torchrun to its end; returns the pid of its agent."""
+    given = {**os.environ, "OMP_NUM_THREADS": "1", MARKER: "test-torchrun", **env}
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *flags, str(JOB), "6"]
+    process = subprocess.Popen(
+        command,
+        env=boot.environment(rig.folder / "agent.json", given),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=150)
+    finally:
+        process.kill()
+    return process.pid, subprocess.CompletedProcess(command, process.returncode, output)
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "by_rank"),
+    [
+        (("--standalone",), {}, None),
+        (("--standalone",), {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}, 0),
+        (("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"), {}, None),
+        (("--master-port", "0"), {}, None),
+    ],
+    ids=["standalone", "not shared", "c10d", "static"],
+)
+def test_the_host_is_found(
+    rig: Any, planned: Plan, flags: tuple[str, ...], env: dict[str, str], by_rank: int | None
+) -> None:
+    found: dict[int, StoreHost] = {}
+    threads: list[int | None] = []
+    ranks: dict[int, int] = {}
+
+    def look(reached: Any) -> str:
+        host = find(reached.victim())
+        found[reached.rank], ranks[reached.rank] = host, reached.pid
+        threads.append(daemon_thread(host))
+        return "skip"
+
+    rig.on_hit = look
+    rig.configure([planned("process.kill", rank, step=2, phase="forward") for rank in (0, 1)])
+    if flags[0] == "--master-port":
+        flags = ("--master-port", str(free_port()))
+    agent, done = start(rig, *flags, **env)
+    rig.finish()
+    assert done.returncode == 0, done.stdout
+    # Both ranks lead to the same process: torchrun's own, or the rank that hosts.
+    wanted = agent if by_rank is None else ranks[by_rank]
+    assert {host.pid for host in found.values()} == {wanted}
+    assert sorted(found) == [0, 1]
+    assert all(threads)
+
+
+def test_the_role_is_a_rank_only_where_a_rank_hosts_the_store(rig: Any, planned: Plan) -> None:
+    fault = {"name": "process.kill", "where": {"role": "store_host"}, "when": {"step": 2, "phase": "forward"}}
+    store = {"name": "store.stop", "where": {"role": "store_host"}, "when": {"step": 3}, "params": {}}
+    rig.on_hit = lambda reached: "skip"
+    rig.configure([fault, store])
+    start(rig, "--standalone")
+    reached = rig.finish().reached
+    assert {one.fields["store_host"] for one in reached if one.fault == "f1"} == {None}
+    # A fault of the store finds the host itself, so any rank will do.
+    assert all(one.fields["store_host"] == one.rank for one in reached if one.fault == "f2")
+
+
+@pytest.mark.parametrize("shared", ["0", "1"])
+def test_keys_of_the_attempt_before_are_replayed(rig: Any, planned: Plan, shared: str) -> None:
+    """The second attempt has a store of its own, or shares the first one's, which has them by itself."""
+    kill = planned("process.kill", 1, step=3, phase="backward")
+    stale = planned("store.stale_key", 0, {"key": "default_pg/*"}, event="recovery.regroup")
+    rig.configure([kill, stale])
+    disable = "0" if shared == "1" else "1"
+    start(rig, "--standalone", "--max-restarts", "1", TORCH_DISABLE_SHARE_RDZV_TCP_STORE=disable)
+    outcome = rig.finish()
+    fired = outcome.fired["f2"]
+    at = next(one for one in outcome.reached if one.fault == "f2")
+    assert (at.event, at.generation, at.rank) == ("recovery.regroup", 2, 0)
+    assert fired.data["from_generation"] == 1
+    if shared == "0":
+        assert fired.proven, fired.what
+        assert {entry["key"].rsplit("/", 1)[-1] for entry in fired.data["changed"]} <= {"0", "1"}
+        assert all(entry["after"] == entry["replayed"] for entry in fired.data["changed"])
+    else:
+        # There the stale keys are torchrun's own doing: the attempt reads them without our help.
+        assert not fired.proven
+        assert "still have the value of generation 1" in fired.what
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
