@@ -19,7 +19,7 @@ def right_rank_and_kind_named(history: History, reference: History | None, scene
 
     Acceptable kinds come from the fault (``Fault.expects``). An error in a collective may go without a
     rank: each side sees only that it failed. Where ranks are out of step gloo may abort a neighbour too;
-    that may be named beside the rank that was out of step, not instead of it. A lost node is named by its
+    that may be named beside the rank that was out of step, not instead of it. A node is named by its
     number: one that was aimed at, or is at an end of a way that was cut. Recoveries without a fault are the
     business of `one_recovery_per_fault`.
 
@@ -51,10 +51,10 @@ def _names(cause: Cause, fault: FaultTrail, scene: Scene) -> bool:
     planned = scene.fault(fault.id)
     if planned is None:
         return cause.rank == fault.rank
-    if cause.kind == "node_lost":
-        # A node has several ranks or none; it is named by its number.
-        said = re.match(r"node (\d+)", cause.detail)
-        return said is not None and int(said[1]) in fault.touched and cause.kind in planned.kinds
+    if cause.kind in ("node_lost", "unreachable"):
+        # A node has several ranks or none, so its number names it: "node 1: ...", "nodes that ...: 1 and 2".
+        said = {int(number) for number in re.findall(r"(?:node |nodes [^:]*: | and )(\d+)", cause.detail)}
+        return bool(said) and said <= fault.touched and "node_lost" in planned.kinds
     nameless = cause.rank is None and cause.kind == "collective_error"
     if not (planned.any_rank or nameless or cause.rank == fault.rank):
         return False
@@ -63,7 +63,13 @@ def _names(cause: Cause, fault: FaultTrail, scene: Scene) -> bool:
 
 
 def _is_echo(cause: Cause, fault: FaultTrail, scene: Scene) -> bool:
-    """Whether the cause may follow from the fault: gloo aborts a neighbour of a rank out of step."""
+    """Whether the cause may follow from the fault.
+
+    gloo aborts a neighbour of a rank out of step; and behind a cut everyone waits, or fails, before it is known
+    which node is gone.
+    """
     planned = scene.fault(fault.id)
+    if fault.nodes and cause.rank is None and cause.kind in ("hang", "collective_error"):
+        return True
     aborted = cause.kind == "crash" and f"signal {ABORT_SIGNAL}" in cause.detail
     return planned is not None and planned.may_abort and aborted

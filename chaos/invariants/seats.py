@@ -63,7 +63,7 @@ def _lost_with_node(history: History, trail: FaultTrail, rank: int | None, pid: 
 
     Of a target that tells of no nodes only the ranks on the aimed ones are known.
     """
-    given_up = history.of("node.lost", "node.fenced", "node.evict", "lease.expired")
+    given_up = history.of("node.lost", "node.evicted", "lease.expired")
     if not history.of("node.joined"):
         return rank in trail.ranks
     lost = {lost_node(event) for event in given_up if time_of(event) >= (trail.fired_t or 0.0)}

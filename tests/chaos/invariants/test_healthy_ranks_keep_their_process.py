@@ -78,6 +78,12 @@ def test_ranks_of_a_node_that_was_given_up_are_victims(aimed: int, pairs: tuple[
     assert verdict_of(rule, job, events).verdict == Verdict.PASS
 
 
+def test_a_node_that_was_evicted_is_given_up_too() -> None:
+    job, events = cut_off(0, ("1>2", "2>1"))
+    evicted = changed(events, matching(event="node.lost"), event="node.evicted")
+    assert verdict_of(rule, job, evicted).verdict == Verdict.PASS
+
+
 def test_a_node_that_no_cut_way_touches_is_no_victim() -> None:
     job, events = cut_off(0, ("0>2", "2>0"))
     assert verdict_of(rule, job, events).first == "rank 1 changed from pid 101 to 103, which no fault struck"

@@ -87,3 +87,15 @@ def test_a_lost_node_that_the_fault_did_not_touch() -> None:
     finding = verdict_of(rule, job, events)
     assert finding.verdict == Verdict.VIOLATED
     assert "cause rank None node_lost is none of: net.partition on rank 0" in finding.detail
+
+
+def test_nodes_that_cannot_reach_each_other_are_named_beside_those_that_wait() -> None:
+    job, events = cut_off(0, ("1>2", "2>1"))
+    waits = {"rank": None, "kind": "hang", "detail": "all ranks are inside collective 14 for 3.05 s"}
+    apart = {"rank": None, "kind": "unreachable", "detail": "nodes that can't reach each other: 1 and 2"}
+    both = changed(events, DONE, causes=[waits, apart])
+    assert verdict_of(rule, job, both).verdict == Verdict.PASS
+    # Only that everyone waits names nobody, and these two can reach each other.
+    assert "is not named" in verdict_of(rule, job, changed(events, DONE, causes=[waits])).detail
+    wrong = {**apart, "detail": "nodes that can't reach each other: 1 and 3"}
+    assert verdict_of(rule, job, changed(events, DONE, causes=[waits, wrong])).verdict == Verdict.VIOLATED
