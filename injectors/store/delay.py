@@ -134,7 +134,8 @@ def _tag(victim: Victim) -> str:
 
 
 def _mode(host: StoreHost) -> str:
-    return "answers" if helper.probe() is None and _thread(host) is not None else "cycle"
+    thread = _thread(host)
+    return "answers" if thread is not None and helper.may_trace(thread) is None else "cycle"
 
 
 def _thread(host: StoreHost) -> int | None:

@@ -183,12 +183,18 @@ def cycle(host: int, delay_s: float, waiter: Waiter) -> int:
         os.close(fd)
 
 
-def probe() -> None:
-    """Trace a child of our own for a moment.
+def probe(thread: int | None) -> None:
+    """Begin to trace a thread, which does not notice, or a child of our own; it ends with this process.
 
     Raises:
         Problem: the kernel refuses it.
     """
+    if thread is not None:
+        try:
+            ptrace(SEIZE, thread, 0, SYSGOOD)
+        except OSError as error:
+            raise Problem(f"thread {thread} may not be traced: {error.strerror}") from None
+        return
     child = os.fork()
     if child == 0:
         signal.pause()
@@ -220,7 +226,7 @@ def main() -> int:
     order = json.loads(sys.argv[1])
     try:
         if order["mode"] == "probe":
-            probe()
+            probe(order.get("thread"))
             say(ready=True)
             return 0
         waiter = Waiter(time.monotonic() + float(order["longest_s"]))

@@ -26,7 +26,12 @@ _running: dict[tuple[str, str], subprocess.Popen[str]] = {}
 @functools.cache
 def probe() -> str | None:
     """None if a process of ours may trace another one here; else why not."""
-    answer = _first_line(_start({"mode": "probe"}, {}))
+    return may_trace(None)
+
+
+def may_trace(thread: int | None) -> str | None:
+    """None if a process of ours may trace this thread (None: a child of its own); else why not."""
+    answer = _first_line(_start({"mode": "probe", "thread": thread}, {}))
     if answer.get("ready"):
         return None
     return f"{answer.get('problem')}\n  mend: run as root, or allow it (sysctl kernel.yama.ptrace_scope=0)"

@@ -235,11 +235,12 @@ def _one_of_each_network(pids: list[int]) -> list[int]:
 
 
 def _is_connected(pid: int, host: StoreHost) -> bool:
-    """Whether a connection to the port in one namespace has its other end in the host's."""
+    """Whether the other end of a connection of the process is in the host's namespace."""
+    own = {target for _, target in _descriptors(pid)}
     ends = {
         (row.remote, row.local)
         for row in _sockets(pid)
-        if row.state == _ESTABLISHED and row.remote[1] == host.port
+        if row.state == _ESTABLISHED and row.remote[1] == host.port and f"socket:[{row.inode}]" in own
     }
     return any((row.local, row.remote) in ends for row in _sockets(host.pid) if row.state == _ESTABLISHED)
 

@@ -16,7 +16,12 @@ for line in sys.stdin:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         order = json.loads(line)
         store = dist.TCPStore(
-            "127.0.0.1", 0, None, True, wait_for_workers=False, use_libuv=order.get("use_libuv", True)
+            "127.0.0.1",
+            order.get("port", 0),
+            None,
+            True,
+            wait_for_workers=False,
+            use_libuv=order.get("use_libuv", True),
         )
         for key, value in order.get("keys", {}).items():
             store.set(key, value)

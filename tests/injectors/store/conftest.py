@@ -24,9 +24,9 @@ RUN = "test-of-the-store"
 class Hosts:
     """Makes stores."""
 
-    def __init__(self) -> None:
+    def __init__(self, *before: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(JOBS / "store_hosts.py")],
+            [*before, sys.executable, str(JOBS / "store_hosts.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -69,6 +69,16 @@ class Hosts:
 @pytest.fixture(scope="session")
 def all_hosts() -> Iterator[Hosts]:
     made = Hosts()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def far_hosts(require: Callable[[str], None]) -> Iterator[Hosts]:
+    """Makes stores in a user and a network namespace of their own, which nothing outside can reach."""
+    require("userns")
+    up = 'ip link set lo up && exec "$@"'
+    made = Hosts("unshare", "--user", "--map-root-user", "--net", "sh", "-c", up, "sh")
     yield made
     made.close()
 

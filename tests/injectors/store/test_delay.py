@@ -17,7 +17,7 @@ from injectors.store.delay import StoreDelay
 def mode(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each mechanism; the second is what is left where tracing is refused."""
     if request.param == "cycle":
-        monkeypatch.setattr(helper, "probe", lambda: "ptrace is refused")
+        monkeypatch.setattr(helper, "may_trace", lambda thread: "ptrace is refused")
     return str(request.param)
 
 
