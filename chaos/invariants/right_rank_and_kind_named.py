@@ -65,8 +65,8 @@ def _names(cause: Cause, fault: FaultTrail, scene: Scene) -> bool:
 def _is_echo(cause: Cause, fault: FaultTrail, scene: Scene) -> bool:
     """Whether the cause may follow from the fault.
 
-    gloo aborts a neighbour of a rank out of step; and behind a cut everyone waits, or fails, before it is known
-    which node is gone.
+    gloo aborts a neighbour of a rank out of step; and behind a cut everyone waits or fails before it is
+    known which node is gone.
     """
     planned = scene.fault(fault.id)
     if fault.nodes and cause.rank is None and cause.kind in ("hang", "collective_error"):
