@@ -74,9 +74,9 @@ def chaos(
     )  # fmt: skip
 
 
-def run(path: Path | str, folder: Path, *args: object) -> Done:
+def run(path: Path | str, folder: Path, *args: object, timeout_s: float = 60.0) -> Done:
     """`torch-chaos run PATH --report-dir FOLDER`."""
-    done = chaos("run", path, "--report-dir", folder, "--format", "plain", *args)
+    done = chaos("run", path, "--report-dir", folder, "--format", "plain", *args, timeout_s=timeout_s)
     return Done(done.returncode, done.stdout, done.stderr, folder)
 
 

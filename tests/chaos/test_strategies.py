@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from chaos import strategies as chaos
+from chaos.simulation.fleet import FleetWorld
 from chaos.simulation.generate import WEIGHTS
 from chaos.simulation.plan import SimFault, SimPlan
 from chaos.simulation.run import run_plan
 from chaos.simulation.world import Machines, World
+from tests.chaos.simulation.fleet_mutants import RankMovesBeforeTheLeaseIsOver
 from tests.chaos.simulation.mutants import RankIsGivenAwayBeforeTheFence
 
 SETTINGS = settings(
@@ -33,6 +36,28 @@ def test_no_plan_breaks_the_protocol(plan: SimPlan) -> None:
 @given(chaos.plans(hostile=True))
 def test_no_plan_on_a_hostile_channel_breaks_it(plan: SimPlan) -> None:
     assert run_plan(plan).violation is None
+
+
+@pytest.mark.slow
+@SETTINGS
+@given(chaos.fleet_plans())
+def test_no_plan_on_several_nodes_breaks_it(plan: SimPlan) -> None:
+    assert run_plan(plan).violation is None
+
+
+@pytest.mark.slow
+def test_a_failing_plan_of_several_nodes_shrinks_to_the_fault_that_matters() -> None:
+    machines = Machines(fleet=RankMovesBeforeTheLeaseIsOver)
+    quiet = settings(max_examples=300, derandomize=True, deadline=None, phases=[Phase.generate, Phase.shrink])
+    broken = "rank_has_one_owner_that_may_act"
+    plan = find(
+        chaos.fleet_plans(nodes=3),
+        lambda one: (found := run_plan(one, machines).violation) is not None and found.invariant == broken,
+        settings=quiet,
+    )
+    assert len(plan.faults) == 1
+    assert "node" in plan.faults[0].where
+    assert eval(repr(plan), {"SimPlan": SimPlan, "SimFault": SimFault}) == plan
 
 
 @pytest.mark.slow
@@ -77,6 +102,28 @@ class Jobs(RuleBasedStateMachine):
                 pass
             assert self.world.ended is not None
 
+
+class Fleets(Jobs):
+    """The same on three nodes, struck as well where a process can't be."""
+
+    @initialize(seed=st.integers(0, 2**16), world=st.integers(3, 5), spares=st.integers(0, 1))
+    def start(self, seed: int, world: int, spares: int) -> None:
+        plan = SimPlan(seed=seed, world=world, spares=spares, steps=6, nodes=3)
+        self.world = FleetWorld(plan, random.Random(seed), Machines())
+        self.struck = 0
+
+    @precondition(lambda self: self.world.ended is None and self.struck < 6)
+    @rule(fault=chaos.node_faults(nodes=3))
+    def a_node_is_struck(self, fault: SimFault) -> None:
+        self.struck += 1
+        self.world.strike(replace(fault, id=f"f{self.struck}", duration_s=fault.duration_s or 0.5))
+
+
+TestFleets = pytest.mark.slow(Fleets.TestCase)
+TestFleets.settings = settings(
+    max_examples=15, stateful_step_count=20, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
 
 TestJobs = pytest.mark.slow(Jobs.TestCase)
 TestJobs.settings = settings(

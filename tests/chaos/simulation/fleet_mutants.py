@@ -152,14 +152,6 @@ class EvictedNodeGetsRanks(FleetCoordinator):
         return [node.index for node in self.nodes if node.standing is not Standing.ABSENT]
 
 
-@mutant("of two nodes that can't reach each other, the one with the only state is put out")
-class LastHolderIsEvicted(FleetCoordinator):
-    """Found by the simulation in this protocol."""
-
-    def _holding(self) -> set[int]:
-        return set()
-
-
 @mutant("answers from before a pause of the coordinator put its own node out", budget=20_000)
 class PauseIsNotNoticed(FleetCoordinator):
     """Found by the simulation in this protocol."""
@@ -275,3 +267,21 @@ MUTANTS.append(
 )
 
 FLEET_MUTANTS = MUTANTS[BEFORE:]
+
+
+class LastHolderIsEvicted(FleetCoordinator):
+    """Found by looking, in this protocol. Three faults have to meet, so a plan shows it; it is not hunted."""
+
+    def _holding(self) -> set[int]:
+        return set()
+
+
+BY_PLAN = (
+    Mutant(
+        "last_holder_is_evicted",
+        "of two nodes that can't reach each other, the one with the only state is put out",
+        Machines(fleet=LastHolderIsEvicted),
+        nodes=3,
+    ),
+)
+"""Seeded bugs that a plan among the regression plans brings to light."""

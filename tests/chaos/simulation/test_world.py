@@ -14,10 +14,11 @@ from chaos.simulation.generate import HOSTILE, WEIGHTS, make_fault
 from chaos.simulation.plan import NAMES, NETWORK, SimFault, SimPlan
 from chaos.simulation.run import run_plan
 from chaos.simulation.striking import _STRIKES
+from tests.chaos.simulation.fleet_mutants import BY_PLAN
 from tests.chaos.simulation.mutants import all_mutants
 
 PLANS = Path(__file__).parent / "plans"
-BY_NAME = {mutant.name: mutant for mutant in all_mutants()}
+BY_NAME = {mutant.name: mutant for mutant in (*all_mutants(), *BY_PLAN)}
 KILL = SimFault("f1", "process.kill", {"rank": 2}, {"step": 3, "phase": "backward"})
 
 
