@@ -24,6 +24,15 @@ class Missing(Exception):
         self.mend = mend
 
 
+def failures() -> tuple[type[Exception], ...]:
+    """What talking to the daemon may raise. The SDK is loaded only where it is needed."""
+    try:
+        from docker.errors import DockerException
+    except ImportError:
+        return (Missing, OSError)
+    return (Missing, OSError, DockerException)
+
+
 def address() -> str:
     """Where the docker command would look: DOCKER_HOST, the current context, the usual socket."""
     given = os.environ.get("DOCKER_HOST")

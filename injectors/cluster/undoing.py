@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -82,13 +83,10 @@ def _docker(record: Mapping[str, Any]) -> tuple[bool, str]:
     from injectors.cluster import daemon
 
     try:
-        client = daemon.client(str(data["daemon"]))
-    except daemon.Missing as error:
+        with closing(daemon.client(str(data["daemon"]))) as client:
+            return remove_containers(client, str(data["run"]), str(data["cluster"]), GONE_S)
+    except daemon.failures() as error:
         return False, f"containers of the run may be left: {error}"
-    try:
-        return remove_containers(client, str(data["run"]), str(data["cluster"]), GONE_S)
-    finally:
-        client.close()
 
 
 def ours(client: DockerClient, run: str, cluster: str) -> list[str]:

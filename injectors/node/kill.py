@@ -24,8 +24,8 @@ class NodeKill(Fault):
         "a machine that loses power, a kernel panic, a spot instance that is just gone"
     )
     does_not_certify: ClassVar[str] = (
-        "a host whose connections stay half-open for long: here the kernel of the machine lives on, and drops "
-        "what is sent to the node at the bridge"
+        "a host whose connections stay half-open for long: here the kernel lives on, and drops at the bridge "
+        "what is sent to the node"
     )
     expects: ClassVar[str | None] = "node_lost"
 

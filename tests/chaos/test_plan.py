@@ -157,3 +157,33 @@ def test_a_plan_of_another_version_is_refused() -> None:
         Plan.from_dict({**json.loads(plan(3).to_json()), "version": 9})
     with pytest.raises(UserError, match="damaged"):
         Plan.from_dict({"version": 1, "scenarios": [{"name": "a"}]})
+
+
+NODES = """\
+suite: s
+seed: 7
+defaults:
+  target: {kind: recovery, workload: tiny_gpt, world: 6, steps: 200, cluster: {kind: netns, nodes: 3}}
+scenarios:
+  - name: nodes
+    faults:
+      - {fault: node.kill, where: {node: random}, when: {step: 5}, repeat: {count: 30, every: 5}}
+      - {fault: node.return, where: {node: other}, when: {step: 7}, repeat: {count: 30, every: 5}}
+      - {fault: process.kill, where: {rank: 5}, when: {step: 9}}
+      - {fault: node.kill, where: {node: other}, when: {step: 11}, repeat: {count: 30, every: 5}}
+"""
+
+
+def test_nodes_are_drawn_and_other_is_not_the_node_before() -> None:
+    (scenario,) = plan(text=NODES).scenarios
+    killed, returned, after_rank = (scenario.faults[a:b] for a, b in ((0, 30), (30, 60), (61, 91)))
+    assert {fault.where["node"] for fault in killed} == {0, 1, 2}
+    assert all(k.where != r.where for k, r in zip(killed, returned, strict=True))
+    # Rank 5 of six on three nodes is on the last one.
+    assert {fault.where["node"] for fault in after_rank} == {0, 1}
+    assert scenario.target["cluster"] == {"kind": "netns", "nodes": 3}
+
+
+def test_another_cluster_is_another_twin() -> None:
+    here, there = (plan(text=NODES.replace("netns", kind)).scenarios[0].twin for kind in ("netns", "docker"))
+    assert here != there

@@ -58,10 +58,11 @@ class Bench:
         self.journal = Journal()
         self.victims: dict[int, subprocess.Popen[bytes]] = {}
         self.first_commit_t: float | None = None
+        self.nodes: Any = None
         self.desk: Desk
 
     def open(self, *planned: PlannedFault, heal_s: float = 10.0, by_line: bool = False) -> Desk:
-        sight = Sight(self.live, lambda: self.first_commit_t, lambda fault: True)
+        sight = Sight(self.live, lambda: self.first_commit_t, lambda fault: True, self.nodes)
         log = EventLog(self.path)
         self.desk = Desk("s", list(planned), log, self.journal, sight, lambda: None, heal_s, by_line=by_line)
         self.desk.arm()

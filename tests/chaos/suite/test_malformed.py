@@ -49,6 +49,19 @@ MALFORMED = {
     "duration_of_a_fault_that_has_none": fault("process.kill", more="for: 2s"),
     "rank_out_of_world": fault(where="{rank: 4}"),
     "rank_and_role": fault(where="{rank: 1, role: lowest_live}"),
+    "rank_and_node": fault(where="{rank: 1, node: 0}"),
+    "node_for_a_fault_of_processes": fault(where="{node: 0}"),
+    "node_without_nodes": fault("node.kill", where="{node: 0}"),
+    "node_of_a_local_cluster": fault("node.kill", where="{node: 0}").replace(
+        "steps: 30}", "steps: 30, cluster: {kind: local, nodes: 2}}"
+    ),
+    "node_out_of_cluster": fault("node.kill", where="{node: 2}").replace(
+        "steps: 30}", "steps: 30, cluster: {kind: netns, nodes: 2}}"
+    ),
+    "cluster_uneven_and_with_an_image": fault("node.kill", where="{node: other}").replace(
+        "steps: 30}", "steps: 30, cluster: {kind: netns, nodes: 3, image: debian}}"
+    ),
+    "cluster_unknown_and_empty": fault().replace("steps: 30}", "steps: 30, cluster: {kind: vm, nodes: 0}}"),
     "no_address": fault(where="{}"),
     "role_unknown": fault(where="{role: boss}"),
     "role_misspelt": fault(where="{role: lowest_alive}"),

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from chaos.clusters import processes
+from chaos.clusters.contained import Contained
 from chaos.errors import UserError
 from chaos.targets import Launch, Running, Setting
-from chaos.clusters.contained import Contained
 from chaos.targets.command import CommandTarget
 from tests.chaos.runs import run
 
