@@ -9,7 +9,6 @@ a frozen layer, a warm-up schedule, gradient clipping, and accumulation over two
 import argparse
 import contextlib
 import hashlib
-import os
 import sysconfig
 from pathlib import Path
 
@@ -68,22 +67,10 @@ def read_corpus() -> tuple[Tensor, dict[str, object]]:
     return torch.frombuffer(bytearray(text), dtype=torch.uint8), {"files": names, "sha256": digest}
 
 
-def save(folder: Path, step: int, model: nn.Module) -> None:
-    """A checkpoint on disk, for later uses of the model; recovery does not need it, so losing one is no loss."""
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"partial-{step:06d}"
-    try:
-        torch.save({"step": step, "model": model.state_dict()}, partial)
-        os.replace(partial, folder / f"step-{step:06d}.pt")
-    except (OSError, RuntimeError) as error:
-        print(f"step {step}: no checkpoint: {error}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--lr", type=float, default=3e-3)
-    parser.add_argument("--checkpoints", type=Path, help="a folder for one every fifth step; none without it")
     args = parser.parse_args()
     run = recovery.join()
     corpus, source = read_corpus()
@@ -126,9 +113,6 @@ def main() -> None:
         loss = run.step(train_step, index)
         if run.rank == 0:
             print(f"step {index} loss {loss:.4f}", flush=True)
-            if args.checkpoints is not None and (index + 1) % 5 == 0:
-                with run.busy("checkpoint", limit=30.0):
-                    save(args.checkpoints, index, model)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ NAMES = (
     "gpu",
     "store",
     "data",
+    "host",
+    "storage",
 )
 FACTS = Facts(torch="2.13.0", sources={}, folder="package:suites")
 
