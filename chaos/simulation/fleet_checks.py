@@ -53,6 +53,7 @@ class FleetChecks(Checks):
         "costs",
         "counted",
         "enough_since",
+        "former_answers",
         "lost_with_node",
         "node_lost_late",
         "over",
@@ -66,6 +67,7 @@ class FleetChecks(Checks):
         super().__init__(world)
         self.answers: dict[int, frozenset[int]] = {}
         """What each node found at the newest probe."""
+        self.former_answers: dict[int, frozenset[int]] = {}
         self.probe = 0
         self.broke_at = 0
         """The newest probe when the last generation broke: it says nothing of what comes after."""
@@ -156,7 +158,8 @@ class FleetChecks(Checks):
                     self.lost_with_node.setdefault(worker.proc, key)
             self.node_lost_late |= coordinator.phase is Phase.LEAVING or coordinator.phase is Phase.ENDED
         if action.standing == "evicted":
-            known = self.answers
+            # What it is put out for breaks the generation, and that asks everyone anew.
+            known = self.answers or self.former_answers
             if not any(
                 action.node in (one, other) and other not in known[one]
                 for one in known
@@ -168,7 +171,7 @@ class FleetChecks(Checks):
     # ------------------------------------------------------------------ probes
 
     def asked(self, action: m.Probe) -> None:
-        self.probe, self.answers = action.number, {}
+        self.probe, self.former_answers, self.answers = action.number, self.answers, {}
 
     def found(self, index: int, number: int, peers: frozenset[int]) -> None:
         if number == self.probe:

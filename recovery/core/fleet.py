@@ -23,7 +23,7 @@ from recovery.core import messages as m
 from recovery.core.config import Config
 from recovery.core.coordinator import Coordinator
 from recovery.core.nodes import Node, Standing, broken_links, place, to_keep
-from recovery.core.slots import Phase, Slot, Status
+from recovery.core.slots import IN_GENERATION, Phase, Slot, Status
 
 KILLED = 9
 
@@ -246,7 +246,7 @@ class FleetCoordinator(Coordinator):
 
     def _accused(self, slot: Slot, event: m.Accused, now: float) -> list[m.Action]:
         """Who waits for data that a broken link does not bring looks late: the nodes are asked first."""
-        if event.kind != "hang":
+        if event.kind != "hang" or event.generation != self.generation or slot.status not in IN_GENERATION:
             return super()._accused(slot, event, now)
         self._suspect = event
         return [] if self._asked is not None else self._ask(now)

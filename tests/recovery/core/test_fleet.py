@@ -392,3 +392,40 @@ def test_after_a_pause_of_the_coordinator_what_is_overdue_comes_before_what_is_h
     assert job.told("lost") == [1, 2]
     assert not job.told("evicted")
     assert not job.of(m.End)
+
+
+# ---------------------------------------------------------------- who is late
+
+
+def late(job: Fleet, rank: int, generation: int = 1) -> m.Accused:
+    return m.Accused(job.fleet.slots[rank].proc, generation, "hang", "2 s late", 0.0)
+
+
+def test_a_rank_that_is_late_is_fenced_when_all_nodes_reach_each_other() -> None:
+    job = Fleet().run()
+    job.tell(late(job, 3))
+    assert [a.proc for a in job.of(m.Fence)] == [4]
+    assert len(job.of(m.Probe)) == 2  # before the fence, and after it for the next generation
+
+
+def test_of_a_rank_behind_a_broken_link_the_node_is_put_out_and_nobody_accused() -> None:
+    job = Fleet().run()
+    job.cut = {frozenset((1, 2))}
+    job.tell(late(job, 3))
+    assert job.told("evicted") == [2]
+    assert {a.proc for a in job.of(m.Fence)} == {5, 6}
+
+
+def test_nobody_is_accused_while_a_node_is_silent() -> None:
+    job = Fleet().run()
+    job.mute = {2}
+    job.tell(late(job, 3))
+    job.now += 1.1
+    job.beat(1, 2)
+    job.tell(m.Tick())
+    assert not job.of(m.Fence)
+
+
+def test_an_accusation_of_an_older_generation_asks_no_one() -> None:
+    job = Fleet().run()
+    assert job.tell(late(job, 3, generation=0)) == []
