@@ -23,23 +23,24 @@ ABSENT_IN_CI: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Use:
-    """One scenario of a shipped suite that injects a fault and expects it to take effect."""
+    """One scenario of a shipped suite that has a fault."""
 
     suite: str
     scenario: str
 
 
-def uses() -> dict[str, list[Use]]:
+def uses(*, aimed_at_nothing: bool = False) -> dict[str, list[Use]]:
     """The scenarios that exercise each fault, by its id, in the order of the suites.
 
-    A scenario that expects INCONCLUSIVE aims at nothing on purpose; it exercises the report, not the fault.
+    A scenario that expects INCONCLUSIVE aims at nothing on purpose: it exercises the report, not the fault.
+    With `aimed_at_nothing` it is those that are returned.
     """
     from chaos.suite import load, shipped
 
     found: dict[str, list[Use]] = {}
     for name in shipped():
         for scenario in load(name, CATALOGUE).suite.scenarios:
-            if scenario.expect.verdict == "INCONCLUSIVE":
+            if (scenario.expect.verdict == "INCONCLUSIVE") != aimed_at_nothing:
                 continue
             for fault in dict.fromkeys(entry.fault for entry in scenario.faults):
                 found.setdefault(fault, []).append(Use(name, scenario.name))

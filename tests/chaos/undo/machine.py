@@ -91,8 +91,16 @@ def _dockers_link(name: str) -> bool:
 
 
 def _cgroups() -> Iterator[tuple[str, str]]:
-    for folder, _, _ in os.walk("/sys/fs/cgroup"):
-        if not any(part in f"{folder}/" for part in DOCKERS):
+    """Groups at the top, and those with a name like ours wherever they are.
+
+    Service managers make and remove groups of their own, further down, all the time.
+    """
+    root = Path("/sys/fs/cgroup")
+    tops = {root, *root.iterdir()} if root.is_dir() else set()
+    for folder, _, _ in os.walk(root):
+        path = Path(folder)
+        docker = any(part in f"{folder}/" for part in DOCKERS)
+        if not docker and (path.parent in tops or path.name.startswith("torch-chaos")):
             yield f"cgroup {folder}", ""
 
 
