@@ -27,8 +27,10 @@ def _no_stand_in() -> str | None:
 class GpuXidSim(InsideFault):
     """SIMULATED Xid: raise the error that torch would, and report an NVML event where a stand-in can.
 
-    No device fails. Proof: the agent says which error it raises, marked as simulated; the event, where there
-    is one, arrives at a listener of ours by NVML's own calls. Undo: none; nothing was changed.
+    No device fails.
+    Proof: the agent says which error it raises, marked as simulated; the event, where there is one, comes to
+    a listener of ours by NVML's own calls.
+    Undo: none; nothing was changed.
     """
 
     id: ClassVar[str] = "gpu.xid_sim"

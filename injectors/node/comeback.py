@@ -7,9 +7,15 @@ from typing import Any, ClassVar, Literal
 
 from injectors import signals
 from injectors.cluster import undoing
-from injectors.fault import Channel, Evidence, Fault, Place
+from injectors.fault import Channel, Evidence, Fault, Mechanism, Place
+from injectors.process.ending import PIDFD
 
 BRING_BACK_S = 60.0
+ENGINE = Mechanism(
+    name="the engine, which made the node",
+    fidelity="real: a node of the same name and address, and its launcher started again",
+    probe=PIDFD.probe,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +28,7 @@ class NodeReturn(Fault):
 
     id: ClassVar[str] = "node.return"
     aims_at: ClassVar[Literal["process", "nodes"]] = "nodes"
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = (ENGINE,)
     privileges: ClassVar[tuple[str, ...]] = ("netns: none; docker: the daemon's socket",)
     stands_for: ClassVar[str] = "a machine that was rebooted or replaced, and that its scheduler starts again"
     does_not_certify: ClassVar[str] = "a node that comes back under another address"

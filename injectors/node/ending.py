@@ -10,8 +10,22 @@ from typing import Any
 
 from injectors import signals
 from injectors.cluster import daemon, undoing
-from injectors.fault import Evidence, FaultError, Node, Place
+from injectors.fault import Evidence, FaultError, Mechanism, Node, Place
+from injectors.net import dockernet
+from injectors.process.ending import PIDFD
 
+MECHANISMS = (
+    Mechanism(
+        name="SIGKILL to all of a node",
+        fidelity="all its processes and its network at once; the kernel of the host lives on",
+        probe=PIDFD.probe,
+    ),
+    Mechanism(
+        name="docker kill",
+        fidelity="the same, by the daemon, where nodes are containers",
+        probe=dockernet.missing,
+    ),
+)
 GONE_S = 10.0
 LOCAL = (
     "{name} is this host: its processes and its network are everybody's\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from injectors.fault import Channel, Evidence, Fault, Place, UndoRecord
+from injectors.fault import Channel, Evidence, Fault, Mechanism, Place, UndoRecord
 from injectors.node import ending
 
 
@@ -19,6 +19,7 @@ class NodeKill(Fault):
 
     id: ClassVar[str] = "node.kill"
     aims_at: ClassVar[Literal["process", "nodes"]] = "nodes"
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = ending.MECHANISMS
     privileges: ClassVar[tuple[str, ...]] = ("netns: none; docker: the daemon's socket",)
     stands_for: ClassVar[str] = (
         "a machine that loses power, a kernel panic, a spot instance that is just gone"

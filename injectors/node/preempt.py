@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from injectors import signals
-from injectors.fault import Channel, Evidence, Fault, Place, UndoRecord, parameter
+from injectors.fault import Channel, Evidence, Fault, Mechanism, Place, UndoRecord, parameter
 from injectors.node import ending
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
@@ -24,6 +24,7 @@ class NodePreempt(Fault):
     id: ClassVar[str] = "node.preempt"
     aims_at: ClassVar[Literal["process", "nodes"]] = "nodes"
     proof_comes_later: ClassVar[bool] = True
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = ending.MECHANISMS
     privileges: ClassVar[tuple[str, ...]] = ("netns: none; docker: the daemon's socket",)
     stands_for: ClassVar[str] = (
         "a scheduler that preempts a job's node, a spot instance that is called back, host maintenance"
