@@ -197,6 +197,8 @@ class Loose(Running):
         namespaces: Sequence[int] = (),
     ) -> None:
         self._run = env.get(processes.MARKER, "")
+        # On a cluster the run has other commands, on other nodes, that are not this one's.
+        self._node = env.get(processes.NODE)
         self._before = {(p.pid, p.start_ticks) for p in processes.marked(self._run)} if self._run else set()
         try:
             self._process = subprocess.Popen(
@@ -229,7 +231,8 @@ class Loose(Running):
     def _left(self) -> list[processes.Process]:
         if not self._run:
             return []
-        return [p for p in processes.marked(self._run) if (p.pid, p.start_ticks) not in self._before]
+        left = [p for p in processes.marked(self._run) if (p.pid, p.start_ticks) not in self._before]
+        return [p for p in left if self._node is None or processes.node_of(p.pid) == int(self._node)]
 
     def orphans(self) -> list[processes.Process]:
         limit = time.monotonic() + ORPHAN_GRACE_S

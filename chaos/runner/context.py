@@ -115,7 +115,11 @@ class Context:
         """Take back what a scenario could not; with its process gone, most of it is gone too."""
         left = []
         for key, record in journals.read(self.journal.path).pending:
-            result = undo.carry_out(record)
+            try:
+                result = undo.carry_out(record)
+            except (ValueError, KeyError, OSError) as error:
+                left.append(f"{key}: {error}")
+                continue
             if result["done"]:
                 self.journal.undone(key, "engine")
             else:

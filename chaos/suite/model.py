@@ -44,11 +44,12 @@ EVENTS = (
     "busy.begin",
     "busy.end",
     "budget.exhausted",
-    "node.join",
+    "straggler",
+    "node.joined",
+    "node.returned",
     "node.lost",
-    "node.fenced",
-    "node.evict",
-    "node.return",
+    "node.evicted",
+    "node.session",
     "lease.expired",
 )
 Role = Literal["lowest_live", "store_host", "transfer_source", "transfer_target", "replacement", "detected"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.clusters import netns, processes
+from chaos.clusters import contained, netns, processes
 from chaos.clusters.base import Plot
 from chaos.clusters.netns import NetnsCluster
 from chaos.errors import TargetFailed
@@ -166,3 +166,50 @@ def test_the_probe_says_what_works_or_what_would_mend_it(
     assert not found.works
     assert "Operation not permitted" in found.detail
     assert "root" in found.mend
+
+
+@pytest.mark.slow
+def test_root_makes_nodes_where_the_kernel_refuses_user_namespaces(
+    require: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    require("netns")
+    if os.geteuid() != 0:
+        pytest.skip("only root may")
+    real = netns._Keeper.__init__
+
+    def refused(self: netns._Keeper, env: dict[str, str], own_user: bool) -> None:
+        if own_user:
+            raise netns.KeeperRefused("unshare: Operation not permitted")
+        real(self, env, own_user)
+
+    monkeypatch.setattr(netns._Keeper, "__init__", refused)
+    cluster = NetnsCluster(Plot(run_name(), "root", 2))
+    cluster.open()
+    try:
+        assert "made by root" in cluster.how
+        fds = cluster.namespaces(0)
+        assert len(fds) == 1
+        os.close(fds[0])
+        found = support.said(cluster, 0, tmp_path / "log", support.KNOCK, cluster.nodes[1].address)
+        assert found == 111
+    finally:
+        assert cluster.destroy() == []
+        assert cluster.left() == []
+
+
+@pytest.mark.slow
+def test_a_command_that_may_have_no_further_namespace_is_on_its_node_all_the_same(
+    cluster: NetnsCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(contained.Contained, "start", classmethod(lambda cls, *_: None))
+    seen = support.said(cluster, 1, tmp_path / "log", support.NETWORK)["net"]
+    assert seen == os.stat(f"/proc/{cluster.nodes[1].pid}/ns/net").st_ino
+    one, other = (
+        support.start(cluster, index, tmp_path / f"{index}", ["sh", "-c", "sleep 60 & wait"])
+        for index in (0, 1)
+    )
+    # Two commands of one run: what ends one must not end the other.
+    one.stop()
+    assert other.poll() is None
+    other.stop()
+    assert support.wait_end(other).signal == 9

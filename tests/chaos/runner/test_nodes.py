@@ -215,3 +215,31 @@ def test_a_dead_daemon_is_a_refusal(tmp_path: Path) -> None:
     assert done.returncode == 4, done.stdout + done.stderr
     assert "no docker daemon answers" in done.stderr
     assert "mend: start it" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["netns", "docker"])
+def test_two_runs_at_once_do_not_see_each_other(
+    tmp_path: Path, kind: str, require: Callable[[str], None]
+) -> None:
+    require(kind)
+    tools = []
+    for name, scenarios in (("broken", KILLED), ("whole", runs.QUIET)):
+        folder = tmp_path / name
+        folder.mkdir()
+        words = ["run", str(suite(folder, scenarios, kind, 2)), "--report-dir", str(folder / "report")]
+        tools.append(
+            subprocess.Popen(
+                [*runs.COMMAND, *words, "--format", "plain"],
+                env=runs.environment(),
+                cwd=runs.ROOT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    for tool in tools:
+        out, _ = tool.communicate(timeout=120)
+        assert tool.returncode == 0, out
+    lines = (tmp_path / "whole" / "report" / "quiet" / "history.jsonl").read_text().splitlines()
+    assert clean([json.loads(line) for line in lines])
