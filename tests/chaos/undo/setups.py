@@ -175,7 +175,12 @@ def _target(job: str) -> dict[str, object]:
         case "loader":
             return {**runtime, "workload": "loader_mlp", "args": ["--steps", "20", "--workers", "1"]}
         case "checkpoints":
-            return {**runtime, "steps": 40, "args": ["--steps", "40", "--checkpoints", "{work}/checkpoints"]}
+            return {
+                **runtime,
+                "workload": "saving",
+                "steps": 40,
+                "args": ["--steps", "40", "--checkpoints", "{work}/checkpoints"],
+            }
         case kind:
             return {**_chatter(), "cluster": {"kind": kind, "nodes": 3}}
 
