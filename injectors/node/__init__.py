@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from injectors.fault import Fault
-from injectors.node.comeback import NodeReturn
+from injectors.node.return_ import NodeReturn
 from injectors.node.isolate import NodeIsolate
 from injectors.node.kill import NodeKill
 from injectors.node.preempt import NodePreempt

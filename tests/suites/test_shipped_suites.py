@@ -28,6 +28,10 @@ NAMES = (
     "data",
     "host",
     "storage",
+    "network",
+    "network_docker",
+    "nodes",
+    "nodes_docker",
 )
 FACTS = Facts(torch="2.13.0", sources={}, folder="package:suites")
 
@@ -71,7 +75,7 @@ def test_scenarios_of_one_workload_share_their_twin(name: str) -> None:
     twins: dict[str, set[str]] = {}
     for scenario in plan_of(name).scenarios:
         target = scenario.target
-        key = f"{target.get('workload')} {target.get('args')} {target.get('argv')} {target.get('env')}"
+        key = " ".join(str(target.get(part)) for part in ("workload", "args", "argv", "env", "cluster"))
         twins.setdefault(key, set()).add(scenario.twin)
     assert {key: len(hashes) for key, hashes in twins.items() if len(hashes) > 1} == {}
 
