@@ -8,6 +8,7 @@ target; everything that it creates carries the run's marker and its own name.
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -115,6 +116,15 @@ class Cluster(ABC):
         name = self.nodes[index].interface
         # Both look the host's own name up otherwise, which means nothing in here.
         return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name} if name else {}
+
+    @property
+    def python(self) -> str:
+        """The interpreter on a node."""
+        return sys.executable
+
+    def program(self, name: str, found: str) -> str:
+        """A command's program on a node: as it was found here, or by its name in an image of the user's."""
+        return found
 
     def port(self) -> int:
         """A port on node 0 for the job's rendezvous."""

@@ -36,11 +36,6 @@ ETC = (
 EMPTY = {"etc": 0o755, "proc": 0o555, "sys": 0o555, "dev": 0o755, "run": 0o755, "tmp": 0o1777, "var": 0o755}
 
 
-def python() -> str:
-    """The interpreter of a node made from this host."""
-    return sys.executable
-
-
 def make(client: DockerClient, plot: Plot, labels: Mapping[str, str]) -> str:
     """Import the image of one cluster; returns its name. It is removed with the cluster."""
     name = f"torch-chaos-node:{plot.run}-{plot.name}"

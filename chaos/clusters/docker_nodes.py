@@ -4,8 +4,11 @@ Without an image from the user a node is this host again: an image from an almos
 programs, this Python and this project mounted read-only under their own paths. So no registry is asked.
 Everything carries the run's label, by which it is found and removed, also when the tool is dead.
 
-A node has CAP_SYS_PTRACE, so that `pidfd_getfd` works in it as it does on a host; a user's runtime that lacks
-it elsewhere is told apart by `torch-chaos doctor`, not here.
+A node has CAP_SYS_PTRACE, without which docker's seccomp profile forbids `pidfd_getfd`: `recovery` would then
+release survivors by a thread inside them, which a held GIL can stop.
+
+With an image of the user's, programs come from it: a command line is taken as it is, and what this host's
+environment says about paths is kept out.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -35,6 +39,7 @@ SHM_BYTES = 512 * 1024 * 1024
 HOLDER = "import os, signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nwhile True:\n    signal.pause()"
 HOLDER_SHELL = "trap : CHLD; while :; do sleep 1000; done"
 SUBNETS = 64
+OF_THIS_HOST = frozenset({"PATH", "HOME", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONHOME"})
 ENDED_S = 10.0
 
 
@@ -77,6 +82,13 @@ class DockerCluster(Cluster):
         self._client: DockerClient | None = None
         self._labels = {undoing.LABEL: plot.run, undoing.CLUSTER_LABEL: plot.name}
         self._address = daemon.address()
+
+    @property
+    def python(self) -> str:
+        return "python3" if self.plot.image else sys.executable
+
+    def program(self, name: str, found: str) -> str:
+        return name if self.plot.image else found
 
     def undo_record(self) -> UndoRecord:
         data = {"run": self.plot.run, "cluster": self.plot.name, "daemon": self._address}
@@ -122,7 +134,7 @@ class DockerCluster(Cluster):
     def _make(self, index: int, image: str, network: Any, address: str) -> Node:
         assert self._client is not None
         own = not self.plot.image
-        holder = [docker_image.python(), "-I", "-S", "-c", HOLDER] if own else ["sh", "-c", HOLDER_SHELL]
+        holder = [self.python, "-I", "-S", "-c", HOLDER] if own else ["sh", "-c", HOLDER_SHELL]
         api = self._client.api
         endpoints: Any = {network.name: api.create_endpoint_config(ipv4_address=address)}
         made = api.create_container(
@@ -179,6 +191,8 @@ class DockerCluster(Cluster):
         import docker
 
         assert self._client is not None
+        if self.plot.image:
+            env = {key: value for key, value in env.items() if key not in OF_THIS_HOST}
         paths = [os.readlink(f"/proc/self/fd/{fd}") for fd in (output.stdout, output.stderr)]
         # The daemon would send the output through this process; the node can write its files itself.
         script = f'exec "$@" </dev/null >>{shlex.quote(paths[0])} 2>>{shlex.quote(paths[1])}'

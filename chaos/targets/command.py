@@ -45,15 +45,17 @@ class CommandTarget(Target):
         return contained.start(line, self._env(launch), self._cwd(), output)
 
     def start_on(self, post: Post, launch: Launch) -> Running:
-        words = {
+        words: dict[str, object] = {
             "node_rank": post.index,
             "nnodes": post.nodes,
             "nproc_per_node": post.per_node,
             "master_addr": post.address,
             "master_port": post.port,
         }
+        words["python"] = post.cluster.python
         argv = [paths.replaced(word, words) for word in self.spec["argv"]]
         line = paths.command(argv, self.setting.folder, launch.work)
+        line[0] = post.cluster.program(argv[0], line[0])
         output = Output(launch.stdout, launch.stderr)
         return post.cluster.start(post.index, line, self._env(launch), self._cwd(), output)
 

@@ -96,7 +96,7 @@ class RecoveryTarget(Target):
         launch = replace(launch, env={**launch.env, "RECOVERY_TOKEN_FILE": str(post.token)})
         if post.cluster.own_pids:
             # Another pid and mount namespace: a warm process of this host cannot serve it.
-            line = [sys.executable, "-m", "recovery.launch", *args]
+            line = [post.cluster.python, "-m", "recovery.launch", *args]
             output = Output(launch.stdout, launch.stderr)
             return post.cluster.start(post.index, line, self._env(launch), self._cwd(), output)
         namespaces = post.cluster.namespaces(post.index)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import secrets
+import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -132,3 +135,43 @@ def test_a_path_inside_another_one_is_mounted_once(tmp_path: Path) -> None:
     (tmp_path / "ab").mkdir()
     paths = [str(tmp_path / name) for name in ("a/b", "ab", "a", "missing")]
     assert docker_image._outermost(paths) == [str(tmp_path / "a"), str(tmp_path / "ab")]
+
+
+@pytest.mark.slow
+def test_an_image_of_the_users_brings_its_own_programs(
+    require: Callable[[str], None], tmp_path: Path
+) -> None:
+    require("docker")
+    run = f"test-{os.getpid()}-{secrets.token_hex(3)}"
+    # Almost nothing is in it: a shell of a fixed place, with the libraries that it needs.
+    tree = io.BytesIO()
+    with tarfile.open(fileobj=tree, mode="w") as tar:
+        for path in ("/bin/sh", *_libraries("/bin/sh")):
+            tar.add(os.path.realpath(path), path.lstrip("/"))
+    name = f"torch-chaos-test:{run}"
+    with closing(daemon.client()) as client:
+        client.api.import_image_from_data(tree.getvalue(), repository="torch-chaos-test", tag=run)
+        cluster = DockerCluster(Plot(run, "image", 1, name, writable=(tmp_path,)))
+        try:
+            make.check({"kind": "docker", "nodes": 1, "image": name})
+            cluster.open()
+            log = tmp_path / "log"
+            script = 'echo "$PATH"; [ -e /usr/share ] && echo host; exit 3'
+            running = support.start(cluster, 0, log, ["sh", "-c", script], PATH="/nowhere")
+            assert support.wait_end(running).code == 3, log.read_text()
+            running.stop()
+            assert "nowhere" not in log.read_text()
+            assert "host" not in log.read_text()
+            assert (cluster.python, cluster.program("torchrun", "/venv/bin/torchrun")) == (
+                "python3",
+                "torchrun",
+            )
+        finally:
+            assert cluster.destroy() == []
+            # The user's image stays.
+            client.images.remove(name)
+
+
+def _libraries(program: str) -> list[str]:
+    said = subprocess.check_output(["ldd", program], text=True)
+    return [word for word in said.split() if word.startswith("/")]
