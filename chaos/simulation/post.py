@@ -161,7 +161,10 @@ class Post:
     def granted(self, number: int) -> None:
         if self.lease is not None:
             self.lease.granted(number)
-            self.lease_until = self.lease.until
+            if self.lease.over(self.node.local()):
+                self.fall()
+            else:
+                self.lease_until = self.lease.until
 
     def fall(self) -> None:
         """The lease is over: end everything, and come back as a node on which nothing runs."""
