@@ -5,6 +5,7 @@ Where a fault is exercised is read from the suites that ship; nobody keeps a sec
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Iterable, Mapping
@@ -29,6 +30,7 @@ class Use:
     scenario: str
 
 
+@functools.cache
 def uses(*, aimed_at_nothing: bool = False) -> dict[str, list[Use]]:
     """The scenarios that exercise each fault, by its id, in the order of the suites.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from chaos.cli import app
 from injectors.catalogue import CATALOGUE
 from tests.chaos.runs import ROOT, chaos, environment
 
@@ -66,13 +67,19 @@ def test_exit_codes_and_words(args: list[str], code: int, said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_list_and_describe_come_from_the_catalogue() -> None:
+def test_list_and_describe_come_from_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     listed = chaos("list").stdout
     assert [line.split()[0] for line in listed.splitlines()] == list(CATALOGUE)
     for name, fault in CATALOGUE.items():
-        said = chaos("describe", name).stdout
+        # In this process: half a hundred commands would take a minute.
+        assert app._main(["describe", name]) == 0
+        said = capsys.readouterr().out
         assert fault.summary() in said
         assert all(parameter.name in said for parameter in fault.parameters())
+        assert all(way.name in said for way in fault.mechanisms)
+    shown = json.loads(chaos("list", "--json").stdout)
+    assert [card["id"] for card in shown] == list(CATALOGUE)
+    assert json.loads(chaos("describe", "process.stop", "--json").stdout)["has_undo"] is True
     assert "nothing_left_over" in chaos("list", "invariants").stdout
     assert "smoke" in chaos("list", "suites").stdout
 
