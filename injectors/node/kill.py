@@ -11,7 +11,7 @@ from injectors.node import ending
 
 @dataclass(frozen=True, kw_only=True)
 class NodeKill(Fault):
-    """Unplug a node: its ranks, its supervisor and its network are gone at once.
+    """Unplug a node: its network, its supervisor and its ranks are gone at once, without a word to anyone.
 
     Proof: the kernel sees no process of it, and none in its network namespace.
     Undo: none; `node.return` brings the node back.
@@ -39,7 +39,9 @@ class NodeKill(Fault):
         if not ended:
             return Evidence("no node that is meant was there any more", False)
         names = ", ".join(f"node{one['node']}" for one in ended)
-        return Evidence(f"{names} unplugged", True, data={"ended": ended})
+        heard = "; ".join(one["heard"] for one in ended if one["heard"])
+        how = f", but its peers may hear it: {heard}" if heard else " without a word to its peers"
+        return Evidence(f"{names} unplugged{how}", True, data={"ended": ended})
 
     def verify(self, victim: Place, fired: Evidence | None = None) -> Evidence:
         return ending.gone(list(fired.data["ended"]) if fired is not None else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,6 +12,9 @@ from injectors.fault import Channel, Evidence, Fault, Mechanism, Place
 from injectors.process.ending import PIDFD
 
 BRING_BACK_S = 60.0
+# A launcher that is forked from a warm process enters its node's namespaces itself, a moment later.
+THERE_S = 10.0
+ELSEWHERE = "its launcher is not in its network"
 ENGINE = Mechanism(
     name="the engine, which made the node",
     fidelity="real: a node of the same name and address, and its launcher started again",
@@ -43,11 +47,18 @@ class NodeReturn(Fault):
         back: list[dict[str, Any]] = list(fired.data.get("back", ())) if fired is not None else []
         if not back:
             return Evidence("no node was brought back", False)
-        missing = [f"node{one['node']}: {why}" for one in back if (why := _missing(one))]
+        limit = time.monotonic() + THERE_S
+        missing = [f"node{one['node']}: {why}" for one in back if (why := _wait_there(one, limit))]
         names = ", ".join(f"node{one['node']} (launcher {one['launcher'][0]})" for one in back)
         if missing:
             return Evidence("; ".join(missing), False, data={"back": back})
         return Evidence(f"{names} runs in its own network", True, data={"back": back})
+
+
+def _wait_there(one: dict[str, Any], limit: float) -> str:
+    while (why := _missing(one)) == ELSEWHERE and time.monotonic() < limit:
+        time.sleep(0.01)
+    return why
 
 
 def _missing(one: dict[str, Any]) -> str:
@@ -58,5 +69,5 @@ def _missing(one: dict[str, Any]) -> str:
     if not signals.is_alive(launcher[0], launcher[1]):
         return "its launcher has ended"
     if launcher[0] not in undoing.sharing_network(holder[0]):
-        return "its launcher is not in its network"
+        return ELSEWHERE
     return ""

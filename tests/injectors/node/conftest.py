@@ -48,7 +48,7 @@ class Nodes:
         argv = [sys.executable, "-I", "-S", "-u", "-c", LAUNCHER, manners]
         self.running[index] = support.start(self.cluster, index, log, argv)
         limit = time.monotonic() + 20
-        while "ready" not in log.read_text():
+        while "ready\n" not in log.read_text():
             assert time.monotonic() < limit
             time.sleep(0.005)
         seen = processes.read(self.running[index].pid)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
 from injectors import signals
 from injectors.cluster import undoing
 from injectors.fault import Evidence, FaultError, Node, Place
 from injectors.node import NodeKill
+from tests.chaos.clusters import support
 from tests.injectors.node.conftest import Nodes
 
 
@@ -27,6 +32,39 @@ def test_every_process_of_the_node_is_gone_and_none_of_another(nodes: Nodes) -> 
     assert not any(signals.state(pid) not in ("Z", "X", None) for pid in networks[1])
     assert undoing.sharing_network(place.nodes[0].pid) == networks[0]
     assert undoing.sharing_network(place.nodes[2].pid) == networks[2]
+
+
+@pytest.mark.slow
+def test_peers_hear_nothing_of_it(nodes: Nodes, tmp_path: Path) -> None:
+    wait = "import socket; ear = socket.create_server(('', 4711)); line = ear.accept()[0]; line.recv(1)"
+    address = nodes.cluster.nodes[1].address
+    call = f"""
+import socket, time
+while True:
+    try:
+        line = socket.create_connection(({address!r}, 4711), 5)
+        break
+    except OSError:
+        time.sleep(0.01)
+print("here", flush=True)
+line.settimeout(1.5)
+try:
+    print("heard", line.recv(1), flush=True)
+except OSError as error:
+    print(type(error).__name__, flush=True)
+"""
+    python = [sys.executable, "-I", "-S", "-c"]
+    there = support.start(nodes.cluster, 1, tmp_path / "1", [*python, wait])
+    here = support.start(nodes.cluster, 0, tmp_path / "0", [*python, call])
+    nodes.running |= {0: here, 1: there}
+    limit = time.monotonic() + 20
+    while "here\n" not in (tmp_path / "0").read_text():
+        assert time.monotonic() < limit
+        time.sleep(0.005)
+    fired = NodeKill().inject(nodes.place(1), None)
+    assert "without a word" in fired.what, fired.what
+    assert support.wait_end(here).code == 0
+    assert (tmp_path / "0").read_text() == "here\nTimeoutError\n"
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from injectors.fault import Evidence
-from injectors.node import NodeKill, NodeReturn
+from injectors.node import NodeKill, NodeReturn, return_
 from tests.injectors.node.conftest import Nodes
 
 
@@ -30,7 +30,8 @@ class Engine:
 
 
 @pytest.mark.slow
-def test_a_node_that_was_killed_is_there_again(nodes: Nodes) -> None:
+def test_a_node_that_was_killed_is_there_again(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(return_, "THERE_S", 0.2)
     nodes.start(1)
     assert NodeKill().inject(nodes.place(1), None).proven
     fault = NodeReturn()
