@@ -26,6 +26,7 @@ from recovery.core.nodes import Node, Standing, broken_links, place, to_keep
 from recovery.core.slots import IN_GENERATION, Phase, Slot, Status
 
 KILLED = 9
+SILENT_BEATS = 3
 
 
 class FleetCoordinator(Coordinator):
@@ -362,7 +363,17 @@ class FleetCoordinator(Coordinator):
             actions += self._ask(now)
         if self.phase is not Phase.ENDED and now >= self._short_by:
             actions += self._end(1, "too few nodes", self._shortage())
-        return actions if self.phase is Phase.ENDED else [*actions, *super()._tick(now)]
+        if self.phase is Phase.ENDED:
+            return actions
+        self._be_patient_with_silence(now)
+        return [*actions, *super()._tick(now)]
+
+    def _be_patient_with_silence(self, now: float) -> None:
+        """The ranks of a node that is not heard miss no deadline of their own: its lease decides."""
+        for slot in self.slots:
+            node = self.nodes[self.node_of.get(slot.proc, 0)]
+            if node.dead_by < float("inf") and now - node.heard > SILENT_BEATS * self.config.beat_s:
+                slot.deadline = max(slot.deadline, node.dead_by)
 
     def _shortage(self) -> str:
         absent = [str(n.index) for n in self.nodes if n.standing is Standing.ABSENT]

@@ -429,3 +429,17 @@ def test_nobody_is_accused_while_a_node_is_silent() -> None:
 def test_an_accusation_of_an_older_generation_asks_no_one() -> None:
     job = Fleet().run()
     assert job.tell(late(job, 3, generation=0)) == []
+
+
+def test_the_ranks_of_a_node_that_is_not_heard_miss_no_deadline_of_their_own() -> None:
+    """Their peers felt the break at once; that they do not come out of it is the lost node's doing."""
+    fleet = Fleet(lease_s=3.0).run()
+    fleet.tell(m.Pace(0.05))
+    fleet.mute.add(2)
+    survivor = fleet.fleet.slots[0]
+    fleet.tell(m.Failed(survivor.proc, fleet.fleet.generation, "collective_error", "reset by peer"))
+    fleet.ready(0, 1, 2, 3, version=1)
+    fleet.pass_time(3.5, beating=(1,))
+    assert [cause for note in fleet.of(m.Note) if (cause := note.cause) and cause.kind == "collateral"] == []
+    assert fleet.fleet.healing is not None
+    assert [cause.kind for cause in fleet.fleet.healing.causes] == ["node_lost"]
