@@ -77,7 +77,20 @@ def test_a_violation_is_shrunk_kept_and_told(tmp_path: Path, capsys: pytest.Capt
 def test_a_guided_search_meets_more_than_an_unguided_one() -> None:
     met = {}
     for mode in ("uniform", "pct", "guided"):
-        tally = search.chunk(search.Options(seed=11, mode=mode, hostile=False), 0, 2000)
+        tally = search.chunk(search.Options(seed=11, mode=mode, hostile=False, nodes=1), 0, 2000)
         assert tally.found is None
         met[mode] = len(tally.seen)
     assert met["guided"] > max(met["uniform"], met["pct"])
+
+
+@pytest.mark.slow
+def test_the_record_tells_seed_rate_coverage_and_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "record.md"
+    done = chaos("simulate", "protocol", "--schedules", 60, "--seed", 9, "--nodes", 3, "--record", path)
+    assert done.returncode == Exit.PASSED, done.stdout + done.stderr
+    record = path.read_text()
+    assert record.startswith("# 60 simulated schedules: no violation")
+    assert "--schedules 60 --seed 9 --mode mixed --nodes 3 --jobs 1" in record
+    assert "- nodes: 3 60" in record
+    assert "a core's second:" in record
+    assert "the coordinator's" in record
