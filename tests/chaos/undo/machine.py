@@ -16,6 +16,7 @@ OWNERS = (
     re.compile(r"torch-chaos run (\S+) fault"),
     re.compile(r"torch-chaos-([A-Za-z0-9_.]+)-f\d+-\d+"),
 )
+STRANGERS = re.compile(r"torch.chaos.stranger.(\d+)")
 # A container's own mounts and groups come and go with it; containers are compared by themselves.
 DOCKERS = ("/var/lib/docker/", "/run/docker/", "/docker/", "/var/lib/containerd/", "/run/containerd/")
 COMMAND_S = 20
@@ -42,6 +43,9 @@ def differences(before: Mapping[str, str], after: Mapping[str, str], run: str = 
 
 
 def _another_runs(text: str, run: str) -> bool:
+    # Strangers of tests that go on beside these.
+    if set(STRANGERS.findall(text)) - {str(os.getpid())}:
+        return True
     owners = {owner.replace("_", "-") for pattern in OWNERS for owner in pattern.findall(text)}
     return bool(owners) and run.replace("_", "-") not in owners
 

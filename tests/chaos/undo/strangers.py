@@ -12,8 +12,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-TABLE = """\
-table inet torch_chaos_stranger {
+# Of this process: two runs of the tests may go on side by side.
+NUMBER = os.getpid()
+TABLE_NAME = f"torch_chaos_stranger_{NUMBER}"
+TABLE = (
+    f"table inet {TABLE_NAME}"
+    """ {
     comment "torch-chaos: not of any run"
     chain input {
         type filter hook input priority 10; policy accept;
@@ -21,8 +25,9 @@ table inet torch_chaos_stranger {
     }
 }
 """
-IMAGE, NETWORK, CONTAINER = "torch-chaos-stranger:1", "torch-chaos-stranger", "torch-chaos-stranger-node-0"
-CGROUP = "torch-chaos-stranger"
+)
+NETWORK = f"torch-chaos-stranger-{NUMBER}"
+IMAGE, CONTAINER, CGROUP = f"{NETWORK}:1", f"{NETWORK}-node-0", NETWORK
 
 
 @contextmanager
@@ -32,7 +37,7 @@ def strangers() -> Iterator[list[str]]:
         made: list[str] = []
         if os.geteuid() == 0 and _has("nft"):
             stack.enter_context(_table())
-            made.append("nft table inet torch_chaos_stranger")
+            made.append(f"nft table inet {TABLE_NAME}")
         if os.geteuid() == 0:
             made += [f"cgroup {stack.enter_context(_cgroup(folder))}" for folder in _hierarchies()]
         if _docker("info"):
@@ -56,7 +61,7 @@ def _table() -> Iterator[None]:
     try:
         yield
     finally:
-        _run("nft", "delete", "table", "inet", "torch_chaos_stranger")
+        _run("nft", "delete", "table", "inet", TABLE_NAME)
 
 
 def _hierarchies() -> list[Path]:

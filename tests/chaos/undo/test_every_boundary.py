@@ -185,10 +185,10 @@ def what_is_left(made: Bench, run: Run) -> Iterator[str]:
         yield f"process {process.pid}: {' '.join(processes.argv(process.pid))}"
     if temp and Path(str(temp)).exists():
         yield f"folder {temp}"
-    if name:
-        yield from (
-            f"/dev/shm/{left}" for left in shm.left(run.memory, run.since) if left.startswith(shm.OURS)
-        )
+    for left in shm.left(run.memory, run.since) if name else ():
+        # Another test lets the stand-in job forget some of its own.
+        if left.startswith(shm.OURS) and not left.endswith("_standin"):
+            yield f"/dev/shm/{left}"
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.undo import machine
-from tests.chaos.undo.strangers import strangers
+from tests.chaos.undo.strangers import TABLE_NAME, strangers
 
 
 def test_new_gone_and_changed_are_differences() -> None:
@@ -40,5 +40,5 @@ def test_a_group_a_table_a_container_and_a_network_are_seen() -> None:
         state = machine.snapshot()
         assert set(made) <= state.keys() - before.keys()
         if os.geteuid() == 0 and Path("/usr/sbin/nft").exists():
-            assert "nft table inet torch_chaos_stranger" in made
+            assert f"nft table inet {TABLE_NAME}" in made
     assert [line for line in machine.differences(before, machine.snapshot()) if "stranger" in line] == []
