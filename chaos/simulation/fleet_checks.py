@@ -114,7 +114,8 @@ class FleetChecks(Checks):
     def after(self, event: m.Event | m.NodeEvent) -> None:
         if not self._gone:
             return
-        if self._put_out and not any(self._holds(worker) for worker in self._live()):
+        # Before the first commit nothing is lost: the first state can be made anew.
+        if self._put_out and self.highest and not any(self._holds(worker) for worker in self._live()):
             self.fail("eviction_leaves_a_holder", f"nodes {self._put_out} held the last of the state")
         extra = self.world.coordinator.restarts - self._restarts - len(self._detected)
         told = [cause.node for cause in self._detected if cause.node is not None]

@@ -286,12 +286,16 @@ class Coordinator:
             actions += self._interrupt(cause, event.since, now)
             if self.phase is Phase.ENDED:
                 return actions
-        if self.had_state and not any(other.holds for other in self.slots):
+        if self.had_state and not any(other.holds or self._may_hold(other) for other in self.slots):
             return [*actions, *self._state_lost()]
         if not self._count[Status.DYING] and self.healing:
             self.healing.fenced = now
             actions.append(m.Note("recovery.fence", None, self.generation))
         return [*actions, *self._replace(slot, now)]
+
+    def _may_hold(self, slot: Slot) -> bool:
+        """It was told to adopt the state, and has not said since what it holds: it will, or be fenced."""
+        return slot.status in (Status.FORMING, Status.RETURNING) and slot.opened == self.generation
 
     def _fence(self, slot: Slot, cause: m.Cause, since: float | None, now: float) -> list[m.Action]:
         self._set(slot, Status.DYING)

@@ -276,7 +276,20 @@ class PauseIsNotNoticed(FleetCoordinator):
         return [] if self.hasty else super()._by_time(now)
 
 
+class ArrivedStateIsGivenUp(FleetCoordinator):
+    """Found by the simulation in this protocol: who adopts it may have it before anyone has heard so."""
+
+    def _may_hold(self, slot: Slot) -> bool:
+        return False
+
+
 BY_PLAN = (
+    Mutant(
+        "arrived_state_is_given_up",
+        "the state is lost with its last source, although a receiver has it already",
+        Machines(fleet=ArrivedStateIsGivenUp),
+        nodes=0,
+    ),
     Mutant(
         "pause_is_not_noticed",
         "answers from before a pause of the coordinator put its own node out",

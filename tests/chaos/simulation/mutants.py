@@ -300,6 +300,9 @@ class StateIsLostTooSoon(Coordinator):
 class FirstStateIsForgotten(Coordinator):
     """Found by the simulation in this protocol: only a member's word made it a holder."""
 
+    def _may_hold(self, slot: Slot) -> bool:
+        return False
+
     def _open(self, now: float) -> list[m.Action]:
         before = [slot.holds for slot in self.slots]
         actions = super()._open(now)

@@ -479,3 +479,28 @@ def test_it_says_when_time_will_matter() -> None:
     for rank in job.ranks:
         job.ready(rank, None if rank == 1 else 3)
     assert job.coordinator.due() == pytest.approx(job.now + 10.0)
+
+
+def test_state_is_not_lost_with_its_last_source_while_a_receiver_may_have_it() -> None:
+    job = Job(world=2).run_to(1)
+    job.kill(1)
+    job.ready(0, 1)
+    job.ready(1, None)
+    assert job.coordinator.generation == 2
+    job.kill(0)
+    assert not job.of(m.End)
+    job.tell(m.Ready(job.proc(1), 1, "d", False, 2, "collective_error"))
+    job.ready(0, None)
+    assert job.of(m.Open)[-1].holders == (1,)
+
+
+def test_it_is_lost_when_the_receiver_says_that_it_has_nothing() -> None:
+    job = Job(world=2).run_to(1)
+    job.kill(1)
+    job.ready(0, 1)
+    job.ready(1, None)
+    job.kill(0)
+    job.tell(m.Ready(job.proc(1), None, None, False, 2, "collective_error"))
+    job.ready(0, None)
+    (end,) = job.of(m.End)
+    assert (end.code, end.reason) == (3, "state lost")
