@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from chaos import cards
 from chaos.cards import Use
 from chaos.plan import Plan, make_plan
 from chaos.runner import facts
@@ -123,19 +124,32 @@ def fault_of(way: str) -> str:
     return way.split()[0]
 
 
-def plan_for(way: str, use: Use | None, folder: Path) -> Plan:
+def lightest(fault: str) -> Use:
+    """The shipped scenario that has a fault and the fewest others."""
+    found = cards.uses().get(fault, [])
+    assert found, f"no scenario of a shipped suite has {fault}, and no line of SETUPS"
+    scenarios = {
+        (suite, scenario.name): scenario
+        for suite in {use.suite for use in found}
+        for scenario in load(suite, CATALOGUE).suite.scenarios
+    }
+    return min(found, key=lambda use: len(scenarios[use.suite, use.scenario].faults))
+
+
+def plan_for(way: str, folder: Path) -> Plan:
     """The plan of one run with this fault: from the table, else the scenario of a shipped suite."""
     setup, fault = SETUPS.get(way), fault_of(way)
-    if setup is None:
-        assert use is not None, f"no scenario of a shipped suite has {fault}, and no line of SETUPS"
+    use = lightest(fault) if setup is None else None
+    if use is not None:
         loaded = load(use.suite, CATALOGUE)
         path = find(use.suite)
     else:
+        assert setup is not None
         path = folder / "suite.yaml"
         path.write_text(json.dumps(_suite(fault, setup)))
         loaded = load(str(path), CATALOGUE)
     plan = make_plan(loaded, None, facts.for_plan(path, list(loaded.targets)), CATALOGUE)
-    wanted = "it" if setup is not None or use is None else use.scenario
+    wanted = "it" if use is None else use.scenario
     kept = [scenario for scenario in plan.scenarios if scenario.name == wanted]
     return Plan(**{**plan.__dict__, "scenarios": kept})
 
