@@ -121,6 +121,7 @@ class FleetCoordinator(Coordinator):
     def _lost(self, gone: dict[int, str], now: float) -> list[m.Action]:
         """Nothing of these nodes acts any more: their ranks are free. `gone` says why, for each."""
         actions: list[m.Action] = []
+        self._sure -= frozenset(gone)
         # All of them first: what one gives up must not be placed on another.
         for index, reason in gone.items():
             node = self.nodes[index]

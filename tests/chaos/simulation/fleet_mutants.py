@@ -276,6 +276,16 @@ class PauseIsNotNoticed(FleetCoordinator):
         return [] if self.hasty else super()._by_time(now)
 
 
+class LostNodeStillCounts(FleetCoordinator):
+    """Found by the simulation in this protocol, after some 12,000 schedules."""
+
+    def _lost(self, gone: dict[int, str], now: float) -> list[m.Action]:
+        sure = self._sure
+        actions = super()._lost(gone, now)
+        self._sure |= sure
+        return actions
+
+
 class ArrivedStateIsGivenUp(FleetCoordinator):
     """Found by the simulation in this protocol: who adopts it may have it before anyone has heard so."""
 
@@ -284,6 +294,12 @@ class ArrivedStateIsGivenUp(FleetCoordinator):
 
 
 BY_PLAN = (
+    Mutant(
+        "lost_node_still_counts",
+        "a node without ranks that is lost while they gather still makes up the number that is needed",
+        Machines(fleet=LostNodeStillCounts),
+        nodes=0,
+    ),
     Mutant(
         "arrived_state_is_given_up",
         "the state is lost with its last source, although a receiver has it already",

@@ -443,3 +443,14 @@ def test_the_ranks_of_a_node_that_is_not_heard_miss_no_deadline_of_their_own() -
     assert [cause for note in fleet.of(m.Note) if (cause := note.cause) and cause.kind == "collateral"] == []
     assert fleet.fleet.healing is not None
     assert [cause.kind for cause in fleet.fleet.healing.causes] == ["node_lost"]
+
+
+def test_a_node_without_ranks_that_is_lost_while_they_gather_no_longer_counts() -> None:
+    job = Fleet(nodes=3, world=2, min_nodes=3)
+    job.join()
+    job.ready(0)
+    job.tell(m.NodeLeft(2, 1, "asked to end"))
+    job.ready(1)
+    assert not job.of(m.Open)
+    job.join(2)
+    assert len(job.of(m.Open)) == 1
