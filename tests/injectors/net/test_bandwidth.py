@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -27,3 +27,19 @@ def test_aimed_at_nothing_it_is_unproven(cluster: Rig) -> None:
     fault, place = NetBandwidth(), cluster.place()
     assert fault.undo_record(place) is None
     assert not fault.inject(place, None).proven
+
+
+@pytest.mark.parametrize(
+    ("limit", "was", "now", "proven"),
+    [
+        (1e6, 400e6, 1.0e6, True),
+        (1e6, 400e6, 300e6, False),
+        (1e6, 400e6, 0.0, False),
+        (50e9, 400e6, 90e6, False),
+    ],
+    ids=["limited", "unlimited", "cut", "a-busy-machine-and-no-limit"],
+)
+def test_what_proves_a_limit(limit: float, was: float, now: float, proven: bool) -> None:
+    fault, view = NetBandwidth(rate_bytes_s=limit), cast(Any, None)
+    before, during = ({"flow": {"1>0": {"bytes_s": rate}}} for rate in (was, now))
+    assert fault.shows(view, before, during)[0] is proven
