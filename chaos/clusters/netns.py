@@ -157,13 +157,13 @@ class _Keeper:
     def __init__(self, env: Mapping[str, str], own_user: bool) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         root = str(Path(__file__).resolve().parents[2])
-        code = (
-            f"import sys; sys.path.insert(0, {root!r}); from chaos.clusters.netns_keeper import main; main()"
-        )
+        # Isolated from the environment, and yet with the packages that this process has.
+        path = [root, *(folder for folder in sys.path if folder and folder != root)]
+        code = f"import sys; sys.path[:] = {path!r}; from chaos.clusters.netns_keeper import main; main()"
         user = "own" if own_user else "none"
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", code, str(theirs.fileno()), user],
+                [sys.executable, "-I", "-c", code, str(theirs.fileno()), user],
                 env=dict(env),
                 cwd="/",
                 stdin=subprocess.DEVNULL,

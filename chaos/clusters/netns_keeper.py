@@ -12,8 +12,6 @@ CONTROL_FD is a SEQPACKET socket, JSON both ways:
     out {"ready": pid} | {"refused": reason}
     in  {"op": "node", "index", "name", "address", "prefix"}    out {"pid": holder} | {"refused": reason}
 Its end ends the keeper.
-
-Standard library only.
 """
 
 from __future__ import annotations
@@ -94,7 +92,8 @@ class Keeper:
                 _expect(ours, b"unshared")
                 self._cables += 1
                 # A new name for each cable: the kernel takes down a dead node's in its own time.
-                mac = b"\x02" + hashlib.sha256(message["name"].encode()).digest()[:5]
+                digits = hashlib.sha256(message["name"].encode()).digest()[:5]
+                mac = ":".join(["02", *(f"{digit:02x}" for digit in digits)])
                 rtnetlink.add_cable(f"port{self._cables}", BRIDGE, INTERFACE, pid, mac)
                 ours.send(b"cable")
                 _expect(ours, b"up")
