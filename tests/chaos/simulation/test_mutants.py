@@ -33,7 +33,8 @@ def test_it_is_found_and_shrinks(mutant: Mutant) -> None:
     assert str(again.violation) == str(small.violation)
 
 
-def test_the_sound_protocol_survives_the_same_hunt() -> None:
+@pytest.mark.parametrize(("nodes", "schedules"), [(1, 200), (0, 100)])
+def test_the_sound_protocol_survives_the_same_hunt(nodes: int, schedules: int) -> None:
     for number in range(3):
-        tally = search.chunk(search.Options(seed=1, hostile=True), number, 200)
+        tally = search.chunk(search.Options(seed=1, hostile=True, nodes=nodes), number, schedules)
         assert tally.found is None, tally.found
