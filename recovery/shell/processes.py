@@ -156,7 +156,14 @@ class ProcessTable:
         process = self.by_proc.get(proc)
         if process is not None:
             process.pid = pid
-        return self._unclaimed.pop(pid, [])
+        earlier = self._unclaimed.pop(pid, [])
+        if not self._births_expected():
+            # Whoever is left in here is an orphan of the user's; its number may be given to a worker later.
+            self._unclaimed.clear()
+        return earlier
+
+    def _births_expected(self) -> bool:
+        return any(process.pid is None for process in self.by_proc.values())
 
     # ------------------------------------------------------------------ ending
 
@@ -227,10 +234,10 @@ class ProcessTable:
                 change = Change(pid, code=os.WEXITSTATUS(status))
             if pid == self._template_pid:
                 self._template_changed(change)
-            elif self.by_pid(pid) is None:
-                self._unclaimed.setdefault(pid, []).append(change)
-            else:
+            elif self.by_pid(pid) is not None:
                 found.append(change)
+            elif self._births_expected():
+                self._unclaimed.setdefault(pid, []).append(change)
         return found
 
     def _template_changed(self, change: Change) -> None:

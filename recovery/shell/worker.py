@@ -54,8 +54,10 @@ def work(link: Link, program: Program) -> int:
     except SystemExit as ended:
         code = _exit_code(ended)
     except BaseException as error:
-        traceback.print_exc()
+        # A data loader's handler raises whenever one of its workers has died: not into this.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _tell(link, error)
+        traceback.print_exc()
         code = 1
     for stream in (sys.stdout, sys.stderr):
         try:
