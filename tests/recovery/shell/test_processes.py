@@ -1,4 +1,4 @@
-"""The supervisor's children: which of them are workers. In a process of its own, which becomes a subreaper."""
+"""The supervisor's children: which of them are workers. Tried in a process that may become a subreaper."""
 
 from __future__ import annotations
 
