@@ -110,11 +110,6 @@ def _has_docker() -> bool:
 
 
 def _has_fuse() -> bool:
-    """A file system of a process's own may be mounted."""
-    return os.access("/dev/fuse", os.R_OK | os.W_OK) and _works("fusermount3", "--version")
-
-
-def _has_fuse() -> bool:
     """A file system of our own may be mounted over a folder."""
     from injectors.storage import mounts
 
@@ -131,7 +126,6 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "netns": functools.cache(_has_netns),
     "nft": functools.cache(_has_nft),
     "docker": functools.cache(_has_docker),
-    "fuse": functools.cache(_has_fuse),
     "gpu": functools.cache(_has_gpu),
     "fidelity": functools.cache(_has_fidelity),
 }
