@@ -7,7 +7,8 @@ Rules it adds
   Who has not answered is asked again; who can't be reached by the others gets no rank until it can.
 - A rank that looks late is fenced only when all nodes have said that they reach each other.
 - No generation opens, and no process is started, with fewer nodes than `min_nodes`.
-- Of nodes that can't reach each other, the ones that hold state are not all put out.
+- Of nodes that can't reach each other, the ones that hold state are not all put out. Nobody is put out by
+  one probe: who has died since it answered is silent at the second.
 - What is overdue by the clock comes before what is heard of a node.
 - A node lost is one loss, however many ranks it held.
 
@@ -44,6 +45,8 @@ class FleetCoordinator(Coordinator):
         self._reached: dict[int, frozenset[int]] = {}
         self._suspect: m.Accused | None = None
         """A rank that is late, while the nodes are asked whether it is the network."""
+        self._doubted: set[tuple[int, int]] = set()
+        """Links between present nodes that were broken at the last probe."""
         self._sure: frozenset[int] = frozenset()
         """Those who reach each other by the newest probe that was concluded."""
         self._probe_by = float("inf")
@@ -213,6 +216,11 @@ class FleetCoordinator(Coordinator):
         # While a generation runs well, its own traffic says more than a probe: nobody is put out of it.
         troubled = self.phase is Phase.GATHERING or suspect is not None
         judged = links if troubled else {link for link in links if set(link) & trial}
+        between = {link for link in judged if set(link) <= present}
+        doubted, self._doubted = self._doubted, between
+        if between - doubted:
+            self._suspect = suspect
+            return self._ask(now)
         kept = to_keep(present, trial, judged, self._holding())
         self._sure = frozenset(kept & self._reached.keys())
         actions: list[m.Action] = []
@@ -261,7 +269,10 @@ class FleetCoordinator(Coordinator):
         before = self.phase
         actions = super()._interrupt(cause, since, now)
         broken = before in (Phase.FORMING, Phase.RUNNING) and self.phase is Phase.GATHERING
-        return [*actions, *self._ask(now)] if broken else actions
+        if not broken:
+            return actions
+        self._doubted = set()
+        return [*actions, *self._ask(now)]
 
     def _open(self, now: float) -> list[m.Action]:
         if self._asked is not None:

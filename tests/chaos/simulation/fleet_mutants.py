@@ -265,7 +265,16 @@ class LastHolderIsEvicted(FleetCoordinator):
         return set()
 
 
-class PauseIsNotNoticed(FleetCoordinator):
+class OneProbeIsEnough(FleetCoordinator):
+    """Found by the simulation in this protocol, after some 20,000 schedules."""
+
+    def _conclude(self, now: float) -> list[m.Action]:
+        nodes = range(len(self.nodes))
+        self._doubted = {(one, other) for one in nodes for other in nodes}
+        return super()._conclude(now)
+
+
+class PauseIsNotNoticed(OneProbeIsEnough):
     """Found by the simulation in this protocol, after some 3,000 schedules."""
 
     def handle(self, event: m.Event | m.NodeEvent, now: float) -> list[m.Action]:
@@ -294,6 +303,12 @@ class ArrivedStateIsGivenUp(FleetCoordinator):
 
 
 BY_PLAN = (
+    Mutant(
+        "one_probe_is_enough",
+        "a node that died after it had answered puts another out, by whose side it is missed",
+        Machines(fleet=OneProbeIsEnough),
+        nodes=0,
+    ),
     Mutant(
         "lost_node_still_counts",
         "a node without ranks that is lost while they gather still makes up the number that is needed",

@@ -454,3 +454,22 @@ def test_a_node_without_ranks_that_is_lost_while_they_gather_no_longer_counts() 
     assert not job.of(m.Open)
     job.join(2)
     assert len(job.of(m.Open)) == 1
+
+
+def test_a_node_that_died_after_its_answer_puts_no_other_out() -> None:
+    job = Fleet().run()
+    job.answering = False
+    broken(job)
+    (probe,) = job.of(m.Probe)
+    job.tell(m.Reached(1, probe.number, frozenset({0, 2})))
+    job.tell(m.Reached(0, probe.number, frozenset({1, 2})))
+    job.tell(m.Reached(2, probe.number, frozenset({0})))  # node 1 has lost its power by now
+    assert not job.told("evicted")
+    again = job.of(m.Probe)[-1]
+    assert again.number > probe.number
+    job.tell(m.Reached(0, again.number, frozenset({2})))
+    job.tell(m.Reached(2, again.number, frozenset({0})))
+    job.now += job.config.probe_limit_s
+    job.beat(2)
+    job.tell(m.Tick())
+    assert not job.told("evicted")
