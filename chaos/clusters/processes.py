@@ -75,6 +75,22 @@ def marked(run: str, spare: Collection[int] = ()) -> list[Process]:
     return found
 
 
+def other_runs(run: str) -> bool:
+    """Whether processes of another run are alive. The run that this process is itself a part of is none."""
+    own = {run.encode(), os.environb.get(MARKER.encode(), b"")}
+    return any(value not in own for pid in pids() if (value := _marker_of(pid)) is not None)
+
+
+def _marker_of(pid: int) -> bytes | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:
+        return None
+    prefix = f"{MARKER}=".encode()
+    return next((word.removeprefix(prefix) for word in words if word.startswith(prefix)), None)
+
+
 def _carries(pid: int, needle: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:

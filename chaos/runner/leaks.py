@@ -72,7 +72,8 @@ def look(
         known: processes (pid, start time) that the job's own events named: found even without the marker.
     """
     running = _settled(lambda: _processes(run, then, known))
-    memory = _settled(lambda: shm.left(then.shm, then.started_at))
+    pids = {pid for pid, _ in known}
+    memory = _settled(lambda: shm.left(then.shm, then.started_at, run, pids))
     sockets = _settled(lambda: sorted(_unix_sockets(temp) - then.unix))
     files = [str(path) for path in _files(folders, (*KNOWN_FILES, *ignore)) if str(path) not in then.files]
     return Left([_described(p) for p in running], memory, sockets, files)

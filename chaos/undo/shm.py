@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection
 
 from chaos.clusters import processes
@@ -21,12 +22,14 @@ def entries() -> set[str]:
         return set()
 
 
-def left(before: Collection[str], since: float) -> list[str]:
+def left(before: Collection[str], since: float, run: str, known: Collection[int] = ()) -> list[str]:
     """Entries that are new, belong to this user, and that no living process maps or holds open.
 
     Args:
         before: names that were there when the run began.
         since: wall-clock time at which the run began, seconds.
+        run: its marker. While another run is alive, only what names a process of this one is this one's.
+        known: pids of the run's processes, as they number themselves.
 
     Memory that a living process still uses belongs to that process: to another program, or to one of the run
     that the process check reports.
@@ -42,7 +45,16 @@ def left(before: Collection[str], since: float) -> list[str]:
     if not new:
         return []
     used = _in_use()
-    return sorted(name for name in new if f"{FOLDER}/{name}" not in used)
+    unused = sorted(name for name in new if f"{FOLDER}/{name}" not in used)
+    if unused and processes.other_runs(run):
+        return [name for name in unused if maker(name) in known]
+    return unused
+
+
+def maker(name: str) -> int | None:
+    """The pid in a name that torch or NCCL gave: the process that made it."""
+    found = re.match(r"(?:torch|nccl)[_-](\d+)[_-]", name)
+    return int(found.group(1)) if found else None
 
 
 def remove(names: Collection[str]) -> list[str]:

@@ -11,6 +11,7 @@ import datetime
 import json
 import os
 import socket
+import stat
 from typing import Any
 
 import torch
@@ -106,9 +107,11 @@ def _listening_ports(address: str) -> set[int]:
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
+            if not stat.S_ISSOCK(os.stat(f"/proc/self/fd/{name}").st_mode):
+                continue
             sock = socket.socket(fileno=os.dup(int(name)))
         except OSError:
-            continue  # gone meanwhile, or no socket
+            continue  # gone meanwhile
         with sock:
             try:
                 listens = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)

@@ -47,6 +47,9 @@ def test_a_killed_rank_is_replaced_on_its_own_node(launcher: Launcher, undisturb
     assert outcome.digests() == undisturbed.digests()
     assert causes(outcome) == ["crash"]
     assert node_of(outcome, 3) == [1, 1]
+    for rank in (0, 1, 2):
+        first, *_, last = [e["fds"] for e in outcome.of("generation.formed") if e["rank"] == rank]
+        assert last <= first + 3  # some are opened at first use; a generation has dozens
 
 
 def test_the_ranks_of_a_dead_node_move_when_its_lease_is_over(

@@ -185,9 +185,8 @@ def what_is_left(made: Bench, run: Run) -> Iterator[str]:
         yield f"process {process.pid}: {' '.join(processes.argv(process.pid))}"
     if temp and Path(str(temp)).exists():
         yield f"folder {temp}"
-    for left in shm.left(run.memory, run.since) if name else ():
-        # Another test lets the stand-in job forget some of its own.
-        if left.startswith(shm.OURS) and not left.endswith("_standin"):
+    for left in shm.left(run.memory, run.since, name) if name else ():
+        if left.startswith(shm.OURS):
             yield f"/dev/shm/{left}"
 
 

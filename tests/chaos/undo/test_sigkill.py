@@ -116,7 +116,7 @@ def what_is_left(killed: Killed) -> Iterator[str]:
         words = processes.argv(pid)
         if words[:1] == [sys.executable] and str(killed.folder / "undo.jsonl") in words:
             yield f"the reaper {pid}"
-    for name in shm.left(killed.before, killed.since):
+    for name in shm.left(killed.before, killed.since, run):
         if name.startswith(shm.OURS):
             yield f"/dev/shm/{name}"
     if temp and Path(str(temp)).exists():
