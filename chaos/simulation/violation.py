@@ -10,3 +10,7 @@ class Violation(Exception):
         super().__init__(f"{invariant}: {detail}")
         self.invariant = invariant
         self.detail = detail
+
+    def __reduce__(self) -> tuple[type[Violation], tuple[str, str]]:
+        # An exception is built again from its message alone, which is not what this one takes.
+        return Violation, (self.invariant, self.detail)

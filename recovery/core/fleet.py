@@ -67,7 +67,7 @@ class FleetCoordinator(Coordinator):
         if not isinstance(event, m.NodeEvent):
             return super().handle(event, now)
         # Time first: to a coordinator that stood still, words of before its pause are no news of now.
-        actions = self._by_time(now)
+        actions = self._by_time(now, self._told_lost(event))
         if actions and isinstance(actions[-1], m.End):
             return actions
         match event:
@@ -75,9 +75,6 @@ class FleetCoordinator(Coordinator):
                 actions += self._joined(event, now)
             case m.NodeBeat():
                 actions += self._beat(event, now)
-            case m.NodeLeft(node=index, session=session, reason=reason):
-                if self._current(index, session):
-                    actions += self._lost({index: reason}, now)
             case m.Reached():
                 actions += self._heard_of_probe(event, now)
         return actions
@@ -94,20 +91,26 @@ class FleetCoordinator(Coordinator):
         node = self.nodes[index]
         return node.standing is not Standing.ABSENT and node.session == session
 
+    def _told_lost(self, event: m.NodeEvent) -> dict[int, str]:
+        """The node that an event says is lost, and why."""
+        match event:
+            case m.NodeLeft(node=index, session=session, reason=reason) if self._current(index, session):
+                return {index: reason}
+            case m.NodeJoined(node=index, session=session):
+                node = self.nodes[index]
+                if node.standing is not Standing.ABSENT and session > node.session:
+                    return {index: "it has begun anew"}
+        return {}
+
     def _joined(self, event: m.NodeJoined, now: float) -> list[m.Action]:
         node = self.nodes[event.node]
         if event.session <= node.session:
             return []  # told before
-        actions: list[m.Action] = []
-        if node.standing is not Standing.ABSENT:
-            actions = self._lost({event.node: "it has begun anew"}, now)
-            if self.phase is Phase.ENDED:
-                return actions
         node.standing, node.session, node.heard = Standing.TRIAL, event.session, now
         node.dead_by = self._lease_end(node, now)
         if not self.started and any(n.standing is Standing.ABSENT for n in self.nodes):
-            return actions
-        return [*actions, *self._ask(now)]
+            return []
+        return self._ask(now)
 
     def _lease_end(self, node: Node, now: float) -> float:
         if node.index == 0:
@@ -360,17 +363,21 @@ class FleetCoordinator(Coordinator):
 
     # ------------------------------------------------------------------ time
 
-    def _by_time(self, now: float) -> list[m.Action]:
-        """Leases that are over, and a probe that has been waited for long enough."""
+    def _by_time(self, now: float, told: dict[int, str]) -> list[m.Action]:
+        """Leases that are over, with what is told to be lost, and a probe that was waited for long enough.
+
+        All losses at once: what one node gives up must not be placed on another that is lost too.
+        """
         over = [node for node in self.nodes if now >= node.dead_by]
         silent = {n.index: f"not heard from for {now - n.heard:.1f} s, its lease is over" for n in over}
-        actions = self._lost(silent, now) if silent else []
+        lost = {**told, **silent}
+        actions = self._lost(lost, now) if lost else []
         if self.phase is not Phase.ENDED and now >= self._probe_by:
             actions += self._conclude(now)
         return actions
 
     def _tick(self, now: float) -> list[m.Action]:
-        actions = self._by_time(now)
+        actions = self._by_time(now, {})
         if self.phase is not Phase.ENDED and now >= self._reprobe_at:
             actions += self._ask(now)
         if self.phase is not Phase.ENDED and now >= self._short_by:

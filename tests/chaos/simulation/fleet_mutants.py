@@ -13,7 +13,7 @@ from recovery.core.door import Admitted, Door, Hello, Later, Refused
 from recovery.core.fleet import FleetCoordinator
 from recovery.core.lease import Lease
 from recovery.core.nodes import Node, Standing
-from recovery.core.slots import Slot, Status
+from recovery.core.slots import Phase, Slot, Status
 from tests.chaos.simulation.mutants import MUTANTS, Mutant, mutant
 
 BEFORE = len(MUTANTS)
@@ -281,8 +281,22 @@ class PauseIsNotNoticed(OneProbeIsEnough):
         self.hasty = isinstance(event, m.NodeEvent)
         return super().handle(event, now)
 
-    def _by_time(self, now: float) -> list[m.Action]:
-        return [] if self.hasty else super()._by_time(now)
+    def _by_time(self, now: float, told: dict[int, str]) -> list[m.Action]:
+        if not self.hasty:
+            return super()._by_time(now, told)
+        return self._lost(told, now) if told else []
+
+
+class OverdueBeforeToldLosses(FleetCoordinator):
+    """Found by the simulation in this protocol, after some 57,000 schedules."""
+
+    def _told_lost(self, event: m.NodeEvent) -> dict[int, str]:
+        return {}
+
+    def _joined(self, event: m.NodeJoined, now: float) -> list[m.Action]:
+        begun_anew = super()._told_lost(event)
+        actions = self._lost(begun_anew, now) if begun_anew else []
+        return actions if self.phase is Phase.ENDED else [*actions, *super()._joined(event, now)]
 
 
 class LostNodeStillCounts(FleetCoordinator):
@@ -326,6 +340,12 @@ BY_PLAN = (
         "answers from before a pause of the coordinator put its own node out",
         Machines(fleet=PauseIsNotNoticed),
         nodes=0,
+    ),
+    Mutant(
+        "overdue_before_told_losses",
+        "a rank of a node whose lease is over is placed on one that has just begun anew",
+        Machines(fleet=OverdueBeforeToldLosses),
+        nodes=3,
     ),
     Mutant(
         "last_holder_is_evicted",

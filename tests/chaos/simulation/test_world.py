@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from chaos.simulation.generate import HOSTILE, WEIGHTS, make_fault
 from chaos.simulation.plan import NAMES, NETWORK, SimFault, SimPlan
 from chaos.simulation.run import run_plan
 from chaos.simulation.striking import _STRIKES
+from chaos.simulation.violation import Violation
 from tests.chaos.simulation.fleet_mutants import BY_PLAN
 from tests.chaos.simulation.mutants import all_mutants
 
@@ -98,3 +100,10 @@ def test_what_the_simulation_found_once_stays_mended(path: Path) -> None:
     broken = run_plan(plan, BY_NAME[data["regression_of"]].machines)
     assert broken.violation is not None
     assert broken.violation.invariant == data["invariant"]
+
+
+def test_a_violation_that_another_process_found_can_be_told_here() -> None:
+    """The search's processes hand it over; one that could not be read would leave the search waiting."""
+    found = Violation("an_invariant", "what broke it")
+    copy = pickle.loads(pickle.dumps(found))
+    assert (copy.invariant, copy.detail, str(copy)) == ("an_invariant", "what broke it", str(found))
