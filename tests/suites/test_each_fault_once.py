@@ -37,13 +37,16 @@ class Candidate:
         return {fault.name for fault in self.scenario.faults}
 
     @property
-    def cost(self) -> tuple[int, int, int, int]:
-        """Soak runs and seeded bugs last, containers after namespaces, long jobs after short ones."""
+    def cost(self) -> tuple[int, int, int, int, int]:
+        """Soak runs and seeded bugs last, containers after namespaces, strangers after our own runtime, long
+        jobs after short ones."""
         kinds = [None, "local", "netns", "docker"]
         kind = (self.scenario.target.get("cluster") or {}).get("kind")
         target = self.scenario.target
         seeded = self.scenario.expect["verdict"] != "PASS"
-        return len(self.scenario.faults), int(seeded), kinds.index(kind), target["steps"] * target["world"]
+        stranger = int(target["kind"] != "recovery")
+        length = target["steps"] * target["world"]
+        return len(self.scenario.faults), int(seeded), kinds.index(kind), stranger, length
 
 
 def candidates() -> list[Candidate]:
