@@ -43,6 +43,8 @@ class FleetCoordinator(Coordinator):
         self._asked: set[int] | None = None
         """Whom the newest probe was sent to; None once it has been concluded."""
         self._reached: dict[int, frozenset[int]] = {}
+        self._adopting: frozenset[int] = frozenset()
+        """The ranks that were to adopt the state in the newest generation."""
         self._suspect: m.Accused | None = None
         """A rank that is late, while the nodes are asked whether it is the network."""
         self._doubted: set[tuple[int, int]] = set()
@@ -265,8 +267,15 @@ class FleetCoordinator(Coordinator):
         return [] if self._asked is not None else self._ask(now)
 
     def _holding(self) -> set[int]:
-        """The nodes on which some rank holds state."""
-        return {self.node_of[slot.proc] for slot in self.slots if slot.holds and slot.proc in self.node_of}
+        """The nodes on which some rank surely holds state: who was adopting it when it broke may not."""
+        return {
+            self.node_of[slot.proc]
+            for slot in self.slots
+            if slot.holds and slot.proc in self.node_of and not self._half_adopted(slot)
+        }
+
+    def _half_adopted(self, slot: Slot) -> bool:
+        return slot.rank in self._adopting and slot.status in (Status.FORMING, Status.RETURNING)
 
     def _interrupt(self, cause: m.Cause, since: float | None, now: float) -> list[m.Action]:
         before = self.phase
@@ -284,7 +293,12 @@ class FleetCoordinator(Coordinator):
             self._short_by = min(self._short_by, now + self.config.node_wait_s)
             return []
         # Who has not answered is asked again, until its lease is over.
-        return super()._open(now) if {self.node_of[slot.proc] for slot in self.slots} <= self._sure else []
+        if not {self.node_of[slot.proc] for slot in self.slots} <= self._sure:
+            return []
+        actions = super()._open(now)
+        if isinstance(actions[-1], m.Open):
+            self._adopting = frozenset(actions[-1].receivers)
+        return actions
 
     # ------------------------------------------------------------------ where ranks live
 

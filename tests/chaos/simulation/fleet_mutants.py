@@ -287,6 +287,13 @@ class PauseIsNotNoticed(OneProbeIsEnough):
         return self._lost(told, now) if told else []
 
 
+class ReceiverCountsAsHolder(FleetCoordinator):
+    """Found by the simulation in this protocol, after some 300,000 schedules."""
+
+    def _half_adopted(self, slot: Slot) -> bool:
+        return False
+
+
 class OverdueBeforeToldLosses(FleetCoordinator):
     """Found by the simulation in this protocol, after some 57,000 schedules."""
 
@@ -340,6 +347,12 @@ BY_PLAN = (
         "answers from before a pause of the coordinator put its own node out",
         Machines(fleet=PauseIsNotNoticed),
         nodes=0,
+    ),
+    Mutant(
+        "receiver_counts_as_holder",
+        "the only holder is put out, for one that was adopting the state when it broke counts as another",
+        Machines(fleet=ReceiverCountsAsHolder),
+        nodes=3,
     ),
     Mutant(
         "overdue_before_told_losses",
