@@ -30,6 +30,7 @@ NAMES = (
     "storage",
     "network",
     "network_docker",
+    "network_torchrun",
     "nodes",
     "nodes_docker",
 )
