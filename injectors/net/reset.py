@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from injectors.fault import Mechanism, Place, parameter
-from injectors.net import base, connections, ladders, shapes, space, undoing
+from injectors.fault import Mechanism
+from injectors.net import base, connections, ladders, space, undoing
 from injectors.net.connections import Connection
-from injectors.net.half_open import elements
+from injectors.net.established import ConnectionFault, elements, of_prober
 from injectors.net.scenes import Scene
-from injectors.net.shapes import Pair
 from injectors.net.ways import Way
 from injectors.net.ways_kernel import NftWay
 
@@ -22,10 +21,8 @@ _HEARD_S = 2.0
 
 def _collect(fault: Any, scene: Scene) -> dict[int, list[Connection]]:
     """By aimed node: the connections to reset, the prober's own among them."""
-    assert scene.probe is not None
     aimed = {(a, b) for a, b in scene.pairs if a in scene.place.aimed}
-    own = scene.probe.own()
-    mine = set(own) | {(c, d, a, b) for a, b, c, d in own}
+    mine = of_prober(scene)
     everything = connections.between(scene.nodes, aimed)
     jobs = {
         index: [c for c in seen if c not in mine and fault.port in (0, c[1], c[3])]
@@ -130,7 +127,7 @@ _LADDER: tuple[Way, ...] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetReset(base.NetFault):
+class NetReset(ConnectionFault):
     """Every established TCP connection between the aimed nodes and the others is reset, once.
 
     Proof: a connection of the prober's between each two nodes ends with an error at both ends; the kernels no
@@ -146,38 +143,14 @@ class NetReset(base.NetFault):
     )
     does_not_certify: ClassVar[str] = "connections that stay open without a word (see net.half_open)"
     expects: ClassVar[str | None] = "collective_error"
+    heard_s: ClassVar[float] = _HEARD_S
+    struck: ClassVar[frozenset[str]] = frozenset({"ECONNRESET", "ECONNABORTED", "EPIPE"})
+    unstruck: ClassVar[str] = "not reset"
 
-    port: int = parameter(
-        "only connections with this port at either end; 0 for all",
-        kind="int",
-        default=0,
-        minimum=0,
-        maximum=65535,
-    )
     mechanism: str = base.any_mechanism(_LADDER)
 
-    def affected(self, place: Place) -> frozenset[Pair]:
-        return shapes.both(shapes.outwards([node.index for node in place.nodes], place.aimed))
-
-    def look(self, view: base.View, stage: Literal["before", "during", "after"]) -> dict[str, Any]:
-        if stage == "before":
-            view.probe.hold([(a, b) for a, b in view.pairs if a < b])
-        if stage == "after":
-            return {"reach": view.probe.reach(view.ways)}
-        return {"held": view.probe.held(_HEARD_S), "reach": view.probe.reach(view.ways)}
-
-    def shows(self, view: base.View, before: Mapping[str, Any], during: Mapping[str, Any]) -> base.Judgement:
-        was = [name for name, ends in before["held"].items() if set(ends.values()) == {"ok"}]
-        if not was:
-            return False, "no connection between the nodes could be held open before the fault"
-        alive = [
-            f"{name} {during['held'][name]}"
-            for name in was
-            if not set(during["held"][name].values()) <= {"ECONNRESET", "ECONNABORTED", "EPIPE"}
-        ]
-        if alive:
-            return False, f"not reset: {', '.join(alive)}"
-        shut = [f"{a}>{b}" for a, b in view.pairs if during["reach"][f"{a}>{b}"]["tcp"] != "ok"]
+    def new_ones(self, view: base.View, reach: Mapping[str, Any]) -> base.Judgement:
+        shut = [f"{a}>{b}" for a, b in view.pairs if reach[f"{a}>{b}"]["tcp"] != "ok"]
         if shut:
             return False, f"new connections do not work either: {', '.join(shut)}"
-        return True, f"{len(was)} held connections answered before and were reset at both ends; new ones work"
+        return True, "were reset at both ends; new ones work"
