@@ -173,8 +173,10 @@ class Desk:
             victim = self._place(armed, armed.planned.where["node"], reached)
         else:
             rank = roles.resolve(armed.planned.where, reached, {r: pid for r, (pid, _) in live.items()})
-            victim = self._place_of_rank(armed, rank, reached) if armed.of_nodes else None
-            victim = victim if armed.of_nodes else self._victim(armed, rank, reached, live)
+            if armed.of_nodes:
+                victim = self._place_of_rank(armed, rank, reached)
+            else:
+                victim = self._victim(armed, rank, reached, live)
         if victim is None or not self._claim(armed):
             return "skip"
         at = {"phase": reached.phase, "at_event": reached.event, "collective": reached.collective}

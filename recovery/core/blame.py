@@ -111,33 +111,20 @@ def _late(members: Sequence[Progress], config: Config, step_s: float | None, now
     leaders = [member for member in members if member.issued == furthest]
     # Whoever has entered more collectives than the last one may be waiting for the last one.
     behind = [member for member in members if member.issued == least < furthest]
-    waiting_since = min(member.issued_at for member in leaders)
-    for member in sorted(behind, key=lambda one: one.changed_at):
-        limit = config.hang_limit_s(step_s, member.warm)
-        late_s = now - max(waiting_since, member.changed_at) - member.starved_s
-        if late_s > limit and now > member.busy_until:
-            detail = (
-                f"entered {member.issued} of {furthest} collectives in generation {member.generation},"
-                f" {late_s:.2f} s late (limit {limit:.2f} s)"
-            )
-            return Verdict(member.rank, member.proc, "hang", detail, member.changed_at)
     if behind:
-        return None
+        waiting_since = min(member.issued_at for member in leaders)
+        done = f"entered {least} of {furthest} collectives"
+        return _latest(behind, waiting_since, done, config, step_s, now)
     sealing = [member for member in members if member.sealing]
     if sealing:
         # All have entered the same collectives, and some have ended the step and wait for the others to.
         waiting_since = min(member.changed_at for member in sealing)
         version = min(member.version for member in sealing)
         short = [m for m in members if not m.sealing and m.done == m.issued and m.version <= version]
-        for member in sorted(short, key=lambda one: one.changed_at):
-            limit = config.hang_limit_s(step_s, member.warm)
-            late_s = now - max(waiting_since, member.changed_at) - member.starved_s
-            if late_s > limit and now > member.busy_until:
-                detail = (
-                    f"has not ended its step after {member.issued} collectives in generation"
-                    f" {member.generation}, {late_s:.2f} s late (limit {limit:.2f} s)"
-                )
-                return Verdict(member.rank, member.proc, "hang", detail, member.changed_at)
+        done = f"has not ended its step after {furthest} collectives"
+        late = _latest(short, waiting_since, done, config, step_s, now)
+        if late is not None:
+            return late
     if sealing or any(member.done < member.issued for member in members):
         # Everyone is inside: a network or kernel that does not deliver. Give it longer, then regroup.
         limit = 3 * max(config.hang_limit_s(step_s, member.warm) for member in members)
@@ -145,4 +132,23 @@ def _late(members: Sequence[Progress], config: Config, step_s: float | None, now
         if quiet_s > limit and all(now > member.busy_until for member in members):
             detail = f"all ranks are inside collective {furthest} for {quiet_s:.2f} s"
             return Verdict(None, None, "hang", detail, None)
+    return None
+
+
+def _latest(
+    members: Sequence[Progress],
+    waiting_since: float,
+    done: str,
+    config: Config,
+    step_s: float | None,
+    now: float,
+) -> Verdict | None:
+    """The one that has given no sign of life for longest, if it is late beyond its limit and has not said
+    that it is busy. The others wait since `waiting_since`; `done` says in words how far it has come."""
+    for member in sorted(members, key=lambda one: one.changed_at):
+        limit = config.hang_limit_s(step_s, member.warm)
+        late_s = now - max(waiting_since, member.changed_at) - member.starved_s
+        if late_s > limit and now > member.busy_until:
+            detail = f"{done} in generation {member.generation}, {late_s:.2f} s late (limit {limit:.2f} s)"
+            return Verdict(member.rank, member.proc, "hang", detail, member.changed_at)
     return None

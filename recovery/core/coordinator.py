@@ -298,13 +298,17 @@ class Coordinator:
         return slot.status in (Status.FORMING, Status.RETURNING) and slot.opened == self.generation
 
     def _fence(self, slot: Slot, cause: m.Cause, since: float | None, now: float) -> list[m.Action]:
-        self._set(slot, Status.DYING)
-        slot.deadline, slot.stopped_at = float("inf"), None
+        self._doom(slot)
         fence = m.Fence(slot.proc, f"{cause.kind}: {cause.detail}")
         actions = self._interrupt(cause, since, now)
         # Fence before release, but after the note that says why.
         actions.insert(1 if actions and isinstance(actions[0], m.Note) else 0, fence)
         return actions
+
+    def _doom(self, slot: Slot) -> None:
+        """Its process is as good as dead: nothing more is expected of it but its end."""
+        self._set(slot, Status.DYING)
+        slot.deadline, slot.stopped_at = float("inf"), None
 
     def _interrupt(self, cause: m.Cause, since: float | None, now: float) -> list[m.Action]:
         """Stop the current generation because of `cause`; a further cause joins a running recovery."""

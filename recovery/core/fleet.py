@@ -161,8 +161,7 @@ class FleetCoordinator(Coordinator):
         if not alive:
             return []
         for slot in alive:
-            self._set(slot, Status.DYING)
-            slot.deadline, slot.stopped_at = float("inf"), None
+            self._doom(slot)
         ranks = ", ".join(str(slot.rank) for slot in alive)
         cause = m.Cause(None, "node_lost", f"node {node.index}: {reason}; ranks {ranks}", node=node.index)
         return self._interrupt(cause, node.heard, now)
@@ -186,8 +185,7 @@ class FleetCoordinator(Coordinator):
         actions: list[m.Action] = [m.NodeChanged(node.index, "evicted", reason, node.session)]
         for slot in self.slots:
             if self._is_on(slot, node.index) and slot.status is not Status.DYING:
-                self._set(slot, Status.DYING)
-                slot.deadline, slot.stopped_at = float("inf"), None
+                self._doom(slot)
                 actions.append(m.Fence(slot.proc, f"unreachable: {reason}"))
         for proc in [proc for proc in self.spares if self.node_of.get(proc) == node.index]:
             del self.spares[proc]

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from recovery import events
 from recovery.core import messages as m
 from recovery.shell import page as words
+from recovery.shell import wire
 from recovery.shell.channel import Channel
 from recovery.shell.linux import Ends, can_duplicate_from_children, run_queue_wait_s, shut_sockets
 from recovery.shell.page import Page
@@ -164,26 +165,13 @@ class Hands:
         message = self._receive(process, process.control)
         if message is None:
             return
-        proc = process.proc
         match message["op"]:
             case "parked":
                 pass
-            case "ready":
-                digest, finished = message["digest"], bool(message["finished"])
-                left, because = message["generation"], message["left_because"]
-                self._report(m.Ready(proc, message["version"], digest, finished, left, because))
-            case "failed":
-                suspect, generation = message["suspect"], message["generation"]
-                self._report(m.Failed(proc, generation, message["kind"], message["detail"], suspect))
-            case "formed":
-                generation, transfer_s = message["generation"], message["transfer_s"]
-                self._report(m.Formed(proc, generation, transfer_s, message["bytes_received"]))
-            case "committed":
-                self._report(m.Committed(proc, message["generation"], message["version"]))
             case "exception":
                 process.error = str(message["error"])
-            case other:
-                raise ValueError(f"unknown message {other!r} from process {process.pid}")
+            case _:
+                self._report(wire.reported(process.proc, message))
 
     def _last_seen(self, process: Process) -> float | None:
         if process.rank is None:
@@ -289,10 +277,6 @@ class Hands:
             process.store.send(**fields)
         except OSError:
             pass  # it has died; its exit is on the way
-
-    def pids(self, procs: Sequence[int]) -> list[int | None]:
-        known = self.processes.by_proc
-        return [known[proc].pid if proc in known else None for proc in procs]
 
     def _forget(self, process: Process) -> None:
         for channel in (process.control, process.store):

@@ -251,7 +251,7 @@ class Outpost:
         self._job, self._session = str(answer["job"]), int(answer["session"])
         self._retry_s = RETRY_S
         self._talk.attach(line, int(answer["received"]))
-        self._reactor.watch(line.fileno(), lambda: self._read(line), writing=line.wants_to_write)
+        self._listen(line)
         if not resumed:
             self._lease = Lease(Config(**answer["welcome"]), self._greeted_at)
             self._begin(line.sock.getsockname()[0])
@@ -272,6 +272,10 @@ class Outpost:
         )
         self._hands.ready()
 
+    def _listen(self, line: Line) -> None:
+        """Hear what comes, and send the rest of what is queued."""
+        self._reactor.watch(line.fileno(), lambda: self._read(line), writing=line.wants_to_write)
+
     def _read(self, line: Line) -> None:
         if self._line is not line:
             return
@@ -281,7 +285,7 @@ class Outpost:
         except LineBroken:
             self._hang_up()
             return
-        self._reactor.watch(line.fileno(), lambda: self._read(line), writing=line.wants_to_write)
+        self._listen(line)
         for frame in frames:
             self._take(frame)
 
@@ -302,7 +306,7 @@ class Outpost:
             self._hang_up()
             return
         if line is not None:
-            self._reactor.watch(line.fileno(), lambda: self._read(line), writing=line.wants_to_write)
+            self._listen(line)
 
     # ------------------------------------------------------------------ what is said
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from recovery.core import messages as m
 
-_NAMES: dict[type[object], str] = {
+_NAMES: dict[type[m.Ready | m.Failed | m.Formed | m.Committed], str] = {
     m.Ready: "ready",
     m.Failed: "failed",
     m.Formed: "formed",
@@ -24,6 +24,20 @@ def report(message: m.Ready | m.Failed | m.Formed | m.Committed) -> dict[str, An
     content = fields(message)
     del content["proc"]
     return {"op": _NAMES[type(message)], **content}
+
+
+def reported(proc: int, message: dict[str, Any]) -> m.Event:
+    """What a process has told its supervisor by `report`.
+
+    Raises:
+        ValueError: it is no report.
+    """
+    content = dict(message)
+    name = content.pop("op")
+    kind = next((kind for kind, known in _NAMES.items() if known == name), None)
+    if kind is None:
+        raise ValueError(f"unknown message {name!r} from process number {proc}")
+    return kind(proc=proc, **content)
 
 
 def opening(message: dict[str, Any]) -> m.Open:
