@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Sequence
 
 from injectors import signals
+from injectors.marks import MARKER
 
 END_S = 3.0
 
@@ -37,7 +38,7 @@ def start(tag: str, command: Sequence[str], run: str) -> subprocess.Popen[bytes]
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env={"TORCH_CHAOS_RUN": run} if run else {},
+        env={MARKER: run} if run else {},
         cwd="/",
     )
     _started[tag] = helper

@@ -23,6 +23,15 @@ def state(pid: int) -> str | None:
     return None if stat is None else stat[0]
 
 
+def parent(pid: int) -> int | None:
+    """The parent's pid, or None if the process is gone or hidden from this user."""
+    try:
+        stat = _stat(pid)
+    except PermissionError:
+        return None
+    return None if stat is None else int(stat[1])
+
+
 def cpu_ticks(pid: int) -> int | None:
     """User plus system time of all threads in clock ticks, or None if the process is gone."""
     stat = _stat(pid)

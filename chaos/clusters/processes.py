@@ -1,6 +1,6 @@
 """The processes of this host, as /proc shows them, and how those of one run are recognised and ended.
 
-Standard library only: the reaper, which outlives the tool, uses it too.
+Standard library and `injectors.marks` only: the reaper, which outlives the tool, uses it too.
 
 A process belongs to a run if its initial environment holds the run's marker. That survives forks, double
 forks, a new session, a new parent and a new namespace; only an exec with a scrubbed environment escapes it,
@@ -16,7 +16,9 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
-MARKER = "TORCH_CHAOS_RUN"
+from injectors import marks
+
+MARKER = marks.MARKER
 # Beside the marker, in what is started on a node of a cluster.
 NODE = "TORCH_CHAOS_NODE"
 
@@ -64,12 +66,9 @@ def pids() -> list[int]:
 
 def marked(run: str, spare: Collection[int] = ()) -> list[Process]:
     """The living processes that carry a run's marker, without those in `spare`."""
-    needle = f"{MARKER}={run}\0".encode()
     found = []
-    for pid in pids():
-        if pid in spare or not _carries(pid, needle):
-            continue
-        process = read(pid)
+    for pid in marks.marked(run):
+        process = None if pid in spare else read(pid)
         if process is not None and not process.ended:
             found.append(process)
     return found
@@ -77,27 +76,8 @@ def marked(run: str, spare: Collection[int] = ()) -> list[Process]:
 
 def other_runs(run: str) -> bool:
     """Whether processes of another run are alive. The run that this process is itself a part of is none."""
-    own = {run.encode(), os.environb.get(MARKER.encode(), b"")}
-    return any(value not in own for pid in pids() if (value := _marker_of(pid)) is not None)
-
-
-def _marker_of(pid: int) -> bytes | None:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            words = file.read().split(b"\0")
-    except OSError:
-        return None
-    prefix = f"{MARKER}=".encode()
-    return next((word.removeprefix(prefix) for word in words if word.startswith(prefix)), None)
-
-
-def _carries(pid: int, needle: bytes) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            text = file.read()
-    except OSError:
-        return False
-    return text.startswith(needle) or b"\0" + needle in text
+    own = {"", run, os.environ.get(MARKER)}
+    return any(marks.run_of(pid) not in own for pid in pids())
 
 
 def descendants(root: int) -> list[Process]:
@@ -127,14 +107,8 @@ def namespace_of(pid: int) -> int | None:
 
 def node_of(pid: int) -> int | None:
     """The node of a cluster that a process was started on, or None if it is on none or may not be read."""
-    needle = f"\0{NODE}=".encode()
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            _, found, rest = (b"\0" + file.read()).partition(needle)
-    except OSError:
-        return None
-    word = rest.split(b"\0")[0]
-    return int(word) if found and word.isdigit() else None
+    word = marks.variable(pid, NODE)
+    return int(word) if word.isdigit() else None
 
 
 def in_namespace(inode: int) -> list[Process]:

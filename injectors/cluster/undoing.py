@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from injectors import signals
+from injectors.marks import MARKER, having
 from injectors.undo import Handler, site_packages
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 NETNS, DOCKER = "cluster.netns", "cluster.docker"
 # In the environment of a cluster's keeper, beside the run's marker.
-RUN, CLUSTER = "TORCH_CHAOS_RUN", "TORCH_CHAOS_CLUSTER"
+CLUSTER = "TORCH_CHAOS_CLUSTER"
 # On everything of docker's that a cluster has.
 LABEL, CLUSTER_LABEL = "torch-chaos.run", "torch-chaos.cluster"
 GONE_S = 5.0
@@ -48,16 +49,7 @@ def in_network(inode: int) -> list[int]:
 
 
 def _keepers(run: str, cluster: str) -> list[int]:
-    needles = (f"{RUN}={run}\0".encode(), f"{CLUSTER}={cluster}\0".encode())
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                text = b"\0" + file.read()
-        except OSError:
-            continue
-        if name.isdigit() and all(b"\0" + needle in text for needle in needles):
-            found.append(int(name))
+    found = having({MARKER: run, CLUSTER: cluster})
     return [pid for pid in found if signals.state(pid) not in ("Z", "X", None)]
 
 

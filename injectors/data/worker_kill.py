@@ -64,7 +64,7 @@ def loader_workers(pid: int) -> list[tuple[int, int]]:
     """
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
-        parent = _parent(int(name)) if name.isdigit() else None
+        parent = signals.parent(int(name)) if name.isdigit() else None
         if parent is not None:
             children.setdefault(parent, []).append(int(name))
     found, queue = [], [pid]
@@ -83,11 +83,3 @@ def _name(pid: int) -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def _parent(pid: int) -> int | None:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return int(file.read().rpartition(")")[2].split()[1])
-    except OSError:
-        return None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from injectors.fault import FaultError, Victim
 from injectors.gpu.nvml import Device, Session
-
-MARKER = "TORCH_CHAOS_RUN"
-"""In the environment of every process of a run."""
+from injectors.marks import run_of
 
 
 def device_of(session: Session, victim: Victim, name: str) -> Device:
@@ -56,19 +54,3 @@ def refuse_strangers(device: Device, victim: Victim) -> None:
             f"{device}: processes that are not of this run compute on it: {', '.join(map(str, strangers))}\n"
             "  mend: use a device that the run has for itself"
         )
-
-
-def run_of(pid: int) -> str:
-    """The marker of the run that a process belongs to; "" if it has none, is gone or may not be looked at."""
-    return variable_of(pid, MARKER)
-
-
-def variable_of(pid: int, name: str) -> str:
-    """A variable of the environment that a process was started with; "" if it can not be told."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            entries = file.read().split(b"\0")
-    except OSError:
-        return ""
-    start = name.encode() + b"="
-    return next((e[len(start) :].decode(errors="replace") for e in entries if e.startswith(start)), "")

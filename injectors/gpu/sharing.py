@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from injectors.fault import Channel, Evidence, Fault, FaultError, Mechanism, UndoRecord, Victim, parameter
 from injectors.gpu import cuda, nvml, tenant
 from injectors.gpu.looking import wait_seen
-from injectors.gpu.owning import device_of, run_of
+from injectors.gpu.owning import device_of
 from injectors.gpu.setting import SETTLE_S, label, token_of
+from injectors.marks import run_of
 
 READY_S = 60.0
 """Importing torch and opening a device may take this long on a busy machine."""

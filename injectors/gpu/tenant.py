@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from injectors import signals
-from injectors.gpu.owning import MARKER, variable_of
+from injectors.marks import MARKER, having
 
 TOKEN = "TORCH_CHAOS_TENANT"
 STAND_IN = "TORCH_CHAOS_STAND_IN_CUDA"
@@ -124,11 +124,10 @@ def started(token: str) -> Tenant | None:
 def find(token: str) -> list[tuple[int, int]]:
     """(pid, start time) of the living processes that carry a token."""
     found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and variable_of(int(name), TOKEN) == token:
-            ticks = signals.start_ticks(int(name))
-            if ticks is not None and signals.is_alive(int(name), ticks):
-                found.append((int(name), ticks))
+    for pid in having({TOKEN: token}):
+        ticks = signals.start_ticks(pid)
+        if ticks is not None and signals.is_alive(pid, ticks):
+            found.append((pid, ticks))
     return found
 
 

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-MARKER = "TORCH_CHAOS_RUN"
+from injectors.marks import MARKER
+
 START_S = 20.0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from injectors import signals
-from injectors.store.host import MARKER, environment, marked
+from injectors.marks import MARKER, having
 
 TAG = "TORCH_CHAOS_HELPER"
 """Environment variable of every helper; with the run's marker it names one fault's helper."""
@@ -56,7 +56,7 @@ def stop(run: str, tag: str) -> dict[str, Any]:
 
 def find(run: str, tag: str) -> list[int]:
     """The pids of a fault's helpers, whoever started them; more than one only after an error."""
-    return [pid for pid in marked(run) if environment(pid).get(TAG) == tag]
+    return having({MARKER: run, TAG: tag})
 
 
 def kill(run: str, tag: str) -> bool:

@@ -8,13 +8,12 @@ carries the same run marker as the rank is ever returned: a store that belongs t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from injectors import signals
 from injectors.fault import FaultError, Victim
+from injectors.marks import MARKER, environment, marked
 
-MARKER = "TORCH_CHAOS_RUN"
 _LISTEN, _ESTABLISHED = "0A", "01"
 _LOOPBACK = "127.0.0.1"
 
@@ -76,31 +75,6 @@ def find(victim: Victim) -> StoreHost:
         which = ", ".join(str(host.pid) for host in found)
         raise FaultError(f"{named} is served by several of this run: {which}\n  mend: use each port once")
     raise FaultError(_nobody(victim.pid, int(port), named))
-
-
-def environment(pid: int) -> Mapping[str, str]:
-    """The environment that a process was started with; {} if it is gone or may not be read."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            parts = file.read().decode(errors="replace").split("\0")
-    except OSError:
-        return {}
-    return dict(part.partition("=")[::2] for part in parts if "=" in part)
-
-
-def marked(run: str) -> list[int]:
-    """The pids of the living processes that carry a run's marker."""
-    needle = f"{MARKER}={run}\0".encode()
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{int(name)}/environ", "rb") as file:
-                text = file.read()
-        except (ValueError, OSError):
-            continue
-        if text.startswith(needle) or b"\0" + needle in text:
-            found.append(int(name))
-    return found
 
 
 def command(pid: int) -> str:
@@ -167,7 +141,7 @@ def _listeners(pid: int, port: int, members: list[int], named: str, run: str) ->
             continue
         holders = {member for member in members if descriptor(member, row.inode) is not None}
         # A child that was forked, a data loader's worker say, holds its parent's sockets too.
-        for holder in (one for one in holders if _parent(one) not in holders):
+        for holder in (one for one in holders if signals.parent(one) not in holders):
             ticks = signals.start_ticks(holder)
             if ticks is not None:
                 address = _LOOPBACK if row.local[0] in _ANY else row.local[0]
@@ -243,11 +217,3 @@ def _is_connected(pid: int, host: StoreHost) -> bool:
         if row.state == _ESTABLISHED and row.remote[1] == host.port and f"socket:[{row.inode}]" in own
     }
     return any((row.local, row.remote) in ends for row in _sockets(host.pid) if row.state == _ESTABLISHED)
-
-
-def _parent(pid: int) -> int | None:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return int(file.read().rpartition(")")[2].split()[1])
-    except OSError:
-        return None

@@ -15,8 +15,9 @@ from typing import Any
 
 from injectors import signals
 from injectors.fault import FaultError, Victim
+from injectors.marks import environment
 from injectors.store import wire
-from injectors.store.host import StoreHost, environment
+from injectors.store.host import StoreHost
 
 AGENT = "TORCH_CHAOS_AGENT"
 OURS = "torch-chaos/"

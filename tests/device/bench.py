@@ -17,7 +17,7 @@ from injectors.agent_server import AgentServer, Reached, Report
 from injectors.catalogue import get
 from injectors.fault import Evidence, Fault, FaultError, UndoRecord, Victim
 from injectors.gpu import tenant
-from injectors.gpu.owning import MARKER
+from injectors.marks import MARKER
 from tests.device.findings import LIMIT_S, Check, Finding
 
 ROOT = Path(__file__).parents[2]
@@ -180,6 +180,6 @@ def left_of(run: str) -> list[int]:
 
 
 def _carries(pid: int, run: str) -> bool:
-    from injectors.gpu.owning import run_of
+    from injectors.marks import run_of
 
     return run_of(pid) == run

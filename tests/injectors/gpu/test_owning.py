@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from injectors import signals
+from injectors import marks, signals
 from injectors.fault import FaultError, Victim
 from injectors.gpu import nvml, owning
 
@@ -16,7 +16,7 @@ from injectors.gpu import nvml, owning
 @pytest.fixture
 def peer() -> Iterator[Victim]:
     """A process that carries the marker of a run."""
-    process = subprocess.Popen(["sleep", "60"], env={**os.environ, owning.MARKER: "run-1"})
+    process = subprocess.Popen(["sleep", "60"], env={**os.environ, marks.MARKER: "run-1"})
     ticks = signals.start_ticks(process.pid)
     assert ticks is not None
     yield Victim(pid=process.pid, start_ticks=ticks)
@@ -43,6 +43,6 @@ def test_an_idle_device_that_is_named_may_be_used(gpu: Any, sleeper: Victim) -> 
 def test_the_run_is_read_from_the_environment_that_a_process_was_started_with(
     peer: Victim, sleeper: Victim, dead: Victim
 ) -> None:
-    assert owning.run_of(peer.pid) == "run-1"
-    assert owning.run_of(sleeper.pid) == os.environ.get(owning.MARKER, "")
-    assert owning.run_of(dead.pid) == ""
+    assert marks.run_of(peer.pid) == "run-1"
+    assert marks.run_of(sleeper.pid) == os.environ.get(marks.MARKER, "")
+    assert marks.run_of(dead.pid) == ""

@@ -15,7 +15,7 @@ import pytest
 
 from injectors import signals
 from injectors.fault import Victim
-from injectors.store.host import MARKER, environment
+from injectors.marks import MARKER, environment
 
 JOBS = Path(__file__).parent.parent / "jobs"
 RUN = "test-of-the-store"

@@ -11,6 +11,7 @@ import pytest
 
 from injectors import signals
 from injectors.fault import FaultError
+from injectors.marks import MARKER
 from injectors.store import host
 
 
@@ -67,7 +68,7 @@ def test_a_forked_child_that_holds_the_socket_too_is_not_the_host(rank: Any, tmp
         "if child: print(server.getsockname()[1], child, flush=True)\n"
         "signal.pause()\n"
     )
-    env = {**os.environ, host.MARKER: "test-of-the-store"}
+    env = {**os.environ, MARKER: "test-of-the-store"}
     process = subprocess.Popen([sys.executable, "-c", script], env=env, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

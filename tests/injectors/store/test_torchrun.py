@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from injectors import boot
-from injectors.store.host import MARKER, StoreHost, daemon_thread, find
+from injectors.marks import MARKER
+from injectors.store.host import StoreHost, daemon_thread, find
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 JOB = Path(__file__).parent.parent / "jobs" / "ddp.py"
