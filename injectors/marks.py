@@ -6,10 +6,12 @@ Standard library only, and nothing of ours: the undo path runs when the tool is 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 
 MARKER = "TORCH_CHAOS_RUN"
 """In the environment of every process of a run."""
+EXEC_S = 0.5
 
 
 def variable(pid: int, name: str) -> str:
@@ -45,7 +47,27 @@ def marked(run: str) -> list[int]:
 
 def _environ(pid: int) -> bytes:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return file.read()
+        environ = _read(pid, "environ")
+        if environ:
+            return environ
+        limit = time.monotonic() + EXEC_S
+        while _is_between_programs(pid) and time.monotonic() < limit:
+            time.sleep(0)
+        return _read(pid, "environ")
     except OSError:
         return b""
+
+
+def _is_between_programs(pid: int) -> bool:
+    """Whether a process is in the middle of an exec: the old program is gone, and the kernel has not yet
+    written the new one's arguments and environment. Its parent may already take it for started."""
+    try:
+        os.readlink(f"/proc/{pid}/exe")  # refused for zombies and kernel threads, which have neither
+    except OSError:
+        return False
+    return not _read(pid, "cmdline") and not _read(pid, "environ")
+
+
+def _read(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb") as file:
+        return file.read()

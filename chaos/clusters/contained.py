@@ -26,6 +26,7 @@ from chaos.errors import TargetFailed
 # How long a process may take to end after the main one did before it counts as left behind.
 ORPHAN_GRACE_S = 0.5
 START_S = 10.0
+STOP_S = 2.0
 
 
 def start(
@@ -241,8 +242,13 @@ class Loose(Running):
         return left
 
     def stop(self) -> None:
-        for process in self._left():
-            processes.kill(process)
+        limit = time.monotonic() + STOP_S
+        # Looked for again until none is left: one may just be forking another.
+        while (left := self._left()) and time.monotonic() < limit:
+            for process in left:
+                processes.kill(process)
+            for process in left:
+                processes.wait_ended(process.pid, max(0.0, limit - time.monotonic()))
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()

@@ -19,6 +19,7 @@ from chaos.targets.base import End, Launch, Post, Running, Target
 
 # Node 0 may tell the others that the job is over just before it ends itself, or just after.
 OTHERS_S = 5.0
+TICK_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,12 @@ class Fleet(Running):
             os.close(fd)
 
     def orphans(self) -> list[processes.Process]:
+        # A fault that was only now undone may have kept a launcher from hearing that the job is over.
+        limit = time.monotonic() + OTHERS_S
+        while (
+            late := [r for r in self._launchers.values() if r.poll() is None]
+        ) and time.monotonic() < limit:
+            select.select([running.end_fd for running in late], [], [], TICK_S)
         left = []
         for running in self._launchers.values():
             own = processes.read(running.pid)

@@ -6,6 +6,7 @@ with the process, so a tool that was killed leaves no rank hanging.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
@@ -77,7 +78,10 @@ class Link:
         with self._lock:
             if not (self.connect() and self.send("reached", fault=fault, **fields)):
                 return "gone"
-            while (message := self._receive(None)) is not None:
+            while self._socket is not None:
+                message = self._receive(None)
+                if message is None:
+                    continue
                 if message.get("fault") == fault and message.get("op") in ("go", "skip"):
                     return str(message["op"])
                 self._aside(message)
@@ -120,7 +124,9 @@ class Link:
         """The next message; None on timeout, and None with the socket closed when the engine is gone.
 
         The time limit is the kernel's (SO_RCVTIMEO) and not Python's, so that a waiting thread is in
-        recvfrom(2) on this socket: that is what the engine looks for from outside.
+        recvfrom(2) on this socket: that is what the engine looks for from outside. None, too, when a signal
+        came: `socket.recv` would then wait the whole time again, and a process whose children end all the
+        time would never be done waiting.
         """
         if self._socket is None:
             return None
@@ -130,8 +136,8 @@ class Link:
         limit = struct.pack("ll", int(seconds), int(fraction * 1e6) or (1 if 0 < bounded < 1 else 0))
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-            raw = self._socket.recv(MAX_MESSAGE, flags)
-        except BlockingIOError:
+            raw = _receive_once(self._socket.fileno(), flags)
+        except (BlockingIOError, InterruptedError):
             return None
         except OSError:
             self.close()
@@ -141,6 +147,21 @@ class Link:
             return None
         message = json.loads(raw)
         return message if isinstance(message, dict) else {}
+
+
+def _receive_once(fd: int, flags: int) -> bytes:
+    """recv(2), without Python's second try after a signal."""
+    buffer = ctypes.create_string_buffer(MAX_MESSAGE)
+    size = _LIBC.recv(fd, buffer, MAX_MESSAGE, flags)
+    if size < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return ctypes.string_at(buffer, size)
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.recv.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_LIBC.recv.restype = ctypes.c_ssize_t
 
 
 def thread_id() -> int:

@@ -8,6 +8,7 @@ nothing that was said is lost.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -35,6 +36,8 @@ TURN_S = 0.02
 SAMPLE_S = 0.05
 """How often the progress of this node's ranks is told."""
 RETRY_S, LONGEST_RETRY_S = 0.05, 1.0
+GONE_S = 3.0
+"""A coordinator whose host says for so long that nobody listens there is not only slow."""
 CONNECT_S = 3.0
 INTERRUPTED = 130
 
@@ -78,6 +81,7 @@ class Outpost:
         self._lost_at = time.monotonic()
         self._next_sample = self._greeted_at = 0.0
         self._refused = ""
+        self._closed_since: float | None = None
 
     # ------------------------------------------------------------------ the loop
 
@@ -129,6 +133,10 @@ class Outpost:
         elif now - self._lost_at > self._patience_s:
             why = f": {self._refused}" if self._refused else ""
             self._stop(1, f"no coordinator at {self._coordinator[0]}:{self._coordinator[1]}{why}")
+        elif self._job and self._closed_since is not None and now - self._closed_since > GONE_S:
+            self._stop(
+                1, "the coordinator has ended while this node had no lease; see its node for the job's end"
+            )
         if self._prober is not None:
             self._prober.tick()
 
@@ -202,6 +210,13 @@ class Outpost:
     def _greet(self, line: Line) -> None:
         was_open = line.open
         try:
+            error = line.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error != errno.ECONNREFUSED:
+                self._closed_since = None
+            elif self._closed_since is None:
+                self._closed_since = time.monotonic()
+            if error:
+                raise LineBroken(os.strerror(error))
             line.flush()
             messages = line.receive()
             if line.open and not was_open:

@@ -131,16 +131,23 @@ class Slot:
     def sample(self, now: float, starved_s: float) -> dict[str, Any]:
         """A copy that can travel. Times travel as ages: clocks of different nodes do not agree."""
         ints, floats = self.ints, self.floats
+        generation = ints[GENERATION]
+        # Read once, and before the version (see `Watch._progress`): the member writes on meanwhile, and each
+        # fingerprint belongs to its number.
         issued = ints[ISSUED]
         oldest = max(0, issued - RING_COPIED + 1)
-        return {
-            "ints": [ints[word] for word in COPIED_INTS],
+        copied = {word: ints[word] for word in COPIED_INTS}
+        sample = {
+            "ints": list({**copied, GENERATION: generation, ISSUED: issued}.values()),
             "ages": [now - floats[word] for word in COPIED_TIMES],
             "busy_s": max(0.0, floats[BUSY_UNTIL] - now),
             "step_s": floats[STEP_S],
             "starved_s": starved_s,
             "ring": [ints[RING_AT + number % RING] for number in range(oldest, issued + 1)],
         }
+        if ints[GENERATION] != generation:
+            sample["ints"][COPIED_INTS.index(GENERATION)] = 0  # half of one and half of another
+        return sample
 
     def put(self, sample: Mapping[str, Any], now: float) -> None:
         """Take over a sample of the same rank from another node."""

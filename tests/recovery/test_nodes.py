@@ -146,6 +146,19 @@ def test_ranks_of_a_node_whose_supervisor_is_frozen_commit_nothing_after_its_lea
     assert {step: outcome.digests()[step] for step in range(STEPS)} == undisturbed.digests()
 
 
+def test_a_node_that_comes_to_itself_after_the_job_is_over_ends(launcher: Launcher) -> None:
+    def strike(fleet: Fleet) -> None:
+        fleet.until_commit(5)
+        os.kill(fleet.jobs[1].pid, signal.SIGSTOP)
+        fleet.until_end()
+        os.kill(fleet.jobs[1].pid, signal.SIGCONT)
+
+    outcome, codes = run_fleet(launcher, 2, 2, STEPS, strike, options=LEASE)
+    # It can't know how the job ended, only that nobody is there to ask.
+    assert codes == [0, 1], outcome.stderr
+    assert "the coordinator has ended" in outcome.stderr
+
+
 def test_a_node_that_is_started_again_is_taken_back(launcher: Launcher, undisturbed: Outcome) -> None:
     def strike(fleet: Fleet) -> None:
         fleet.until_commit(5)

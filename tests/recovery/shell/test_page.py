@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from recovery.shell import page as words
-from recovery.shell.page import RING, Page
+from recovery.shell.page import RING, Page, Slot
 
 
 def test_a_member_is_seen_through_another_mapping() -> None:
@@ -50,3 +51,49 @@ def test_a_new_generation_starts_counting_again_and_a_new_process_is_cold() -> N
     slot.ints[words.PID] = 1
     slot.enter(3, 1)
     assert slot.ints[words.COMMITS] == 0
+
+
+class Busy(list[int]):
+    """Words whose member enters its next collective just when its number has been read."""
+
+    slot: Slot
+    hurried = False
+
+    def __getitem__(self, index: Any) -> Any:
+        value = super().__getitem__(index)
+        if index == words.ISSUED and not self.hurried:
+            self.hurried = True
+            self.slot.issue(chain=10 * (value + 1))
+        return value
+
+
+def test_a_sample_taken_while_the_member_enters_a_collective_is_of_one_moment() -> None:
+    original = Page(1).slots[0]
+    original.enter(1, 0)
+    for number in range(1, 4):
+        original.issue(chain=10 * number)
+    writing = Busy(original.ints)
+    writing.slot = Slot(writing, original.floats)  # type: ignore[arg-type]
+    copy = Page(1).slots[0]
+    copy.put(writing.slot.sample(100.0, 0.0), 100.0)
+    assert copy.ints[words.ISSUED] == 3
+    assert [copy.chain_at(number) for number in (1, 2, 3)] == [10, 20, 30]
+    assert writing.slot.chain_at(4) == 40
+
+
+def test_a_sample_of_two_generations_is_of_none() -> None:
+    original = Page(1).slots[0]
+    original.enter(1, 0)
+    original.issue(chain=10)
+
+    class Regrouping(list[int]):
+        def __getitem__(self, index: Any) -> Any:
+            value = super().__getitem__(index)
+            if index == words.ISSUED:
+                super().__setitem__(words.GENERATION, 2)
+            return value
+
+    writing = Slot(Regrouping(original.ints), original.floats)  # type: ignore[arg-type]
+    copy = Page(1).slots[0]
+    copy.put(writing.sample(100.0, 0.0), 100.0)
+    assert copy.ints[words.GENERATION] == 0
