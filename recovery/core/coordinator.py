@@ -385,16 +385,7 @@ class Coordinator:
                 actions += self._fence(slot, cause, slot.stopped_since, now)
             elif slot.status in (Status.STARTING, Status.RETURNING, Status.RUNNING):
                 if now >= max(slot.deadline, slot.busy_until):
-                    if slot.status is Status.RUNNING:
-                        kind, what = "hang", "did not finish after the others had"
-                    elif slot.status is Status.STARTING:
-                        kind, what = "hang", "was not ready in time after its start"
-                    else:
-                        # Not a fault of its own: after a mismatched collective the library sometimes
-                        # waits for what no one will send, whatever is done to its sockets.
-                        kind, what = "collateral", "did not come out of the interrupted generation in time"
-                    cause = m.Cause(slot.rank, kind, what, slot.proc)
-                    actions += self._fence(slot, cause, None, now)
+                    actions += self._overdue(slot, now)
             elif slot.status is Status.FORMING and now >= slot.deadline:
                 detail = f"generation {self.generation} was not formed in {self.config.form_limit_s:g} s"
                 actions += self._interrupt(m.Cause(None, "hang", detail), None, now)
@@ -402,6 +393,24 @@ class Coordinator:
             self._next_release = now + self.config.rerelease_s
             actions += self._release()
         return actions
+
+    def _overdue(self, slot: Slot, now: float) -> list[m.Action]:
+        if slot.status is Status.RUNNING:
+            # It may wait for what was lost with one that had finished: released, it comes out and adopts what
+            # the others hold. If it does not, it is ended below.
+            cause = m.Cause(slot.rank, "hang", "did not finish after the others had", slot.proc)
+            return self._interrupt(cause, None, now)
+        if slot.status is Status.STARTING:
+            cause = m.Cause(slot.rank, "hang", "was not ready in time after its start", slot.proc)
+            return self._fence(slot, cause, None, now)
+        what = "did not come out of the interrupted generation in time"
+        known = self.healing.causes if self.healing is not None else []
+        if any(cause.proc == slot.proc for cause in known):
+            # Its own fault, which is told already, and not another one.
+            self._doom(slot)
+            return [m.Fence(slot.proc, what)]
+        # Not a fault of its own: it is caught in what the others' has left.
+        return self._fence(slot, m.Cause(slot.rank, "collateral", what, slot.proc), None, now)
 
     def due(self) -> float:
         """When a `Tick` will next have something to do, if nothing else happens; inf for never."""

@@ -9,6 +9,7 @@ from chaos.simulation.world import Machines
 from recovery.core import blame
 from recovery.core import messages as m
 from recovery.core.config import Config
+from recovery.core.coordinator import Coordinator
 from recovery.core.door import Admitted, Door, Hello, Later, Refused
 from recovery.core.fleet import FleetCoordinator
 from recovery.core.lease import Lease
@@ -323,7 +324,19 @@ class ArrivedStateIsGivenUp(FleetCoordinator):
         return False
 
 
+class LateToFinishIsKilled(Coordinator):
+    def _overdue(self, slot: Slot, now: float) -> list[m.Action]:
+        if slot.status is Status.RUNNING:
+            return self._fence(slot, m.Cause(slot.rank, "hang", "late", slot.proc), None, now)
+        return super()._overdue(slot, now)
+
+
 BY_PLAN = (
+    Mutant(
+        "late_to_finish_is_killed",
+        "a healthy rank is ended because what it waits for was lost with one that had finished",
+        Machines(coordinator=LateToFinishIsKilled),
+    ),
     Mutant(
         "one_probe_is_enough",
         "a node that died after it had answered puts another out, by whose side it is missed",

@@ -452,13 +452,33 @@ def test_the_reason_may_be_heard_after_the_break_was_felt() -> None:
     assert [(c.rank, c.kind) for c in job.of(m.Recovered)[0].causes] == [(3, "desync")]
 
 
-def test_a_rank_that_hangs_after_the_others_have_finished_is_fenced() -> None:
+def late_to_finish() -> Job:
+    """Rank 3 has not finished long after the others have, and was just released."""
     job = Job(cold_limit_s=5).run_to(9)
     for rank in range(3):
         job.ready(rank, 9, finished=True)
     assert job.tell(m.Tick(), after_s=4.9) == []
     job.tell(m.Tick(), after_s=0.2)
+    assert job.of(m.Release)
+    assert not job.of(m.Fence)
+    return job
+
+
+def test_a_rank_that_hangs_after_the_others_have_finished_is_fenced() -> None:
+    job = late_to_finish()
+    job.tell(m.Tick(), after_s=4.9)
+    assert not job.of(m.Fence)
+    job.tell(m.Tick(), after_s=0.2)
     assert [fence.proc for fence in job.of(m.Fence)] == [job.proc(3)]
+    # One fault, named once.
+    assert job.coordinator.restarts == 1
+
+
+def test_a_rank_that_only_waited_for_one_that_finished_and_died_keeps_its_process() -> None:
+    job = late_to_finish()
+    job.ready(3, 8)
+    assert not job.of(m.Fence)
+    assert [(opening.version, opening.receivers) for opening in job.of(m.Open)][-1] == (9, (3,))
 
 
 def test_the_last_words_of_one_that_has_left_change_nothing() -> None:
