@@ -20,6 +20,8 @@ PURE = (
     "chaos/invariants",
     "chaos/recoveries.py",
     "chaos/records.py",
+    *(f"chaos/compare/{name}.py" for name in ("rank_test", "samples", "compare", "text", "trend")),
+    "chaos/report/github.py",
     *(
         f"chaos/simulation/{name}.py"
         for name in (

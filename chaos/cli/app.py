@@ -41,6 +41,13 @@ DirOption = Annotated[
 FormatOption = Annotated[Format, typer.Option("--format", help="rich, plain lines, or the report as JSON")]
 JsonOption = Annotated[bool, typer.Option("--json", help="everything that is known, as JSON")]
 JunitOption = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="JUnit XML besides")]
+InconclusiveOption = Annotated[
+    Literal["error", "fail", "skip"],
+    typer.Option("--junit-inconclusive", help="what JUnit and annotations call INCONCLUSIVE"),
+]
+SlowerOption = Annotated[
+    float, typer.Option("--slower-than", metavar="RATIO", help="the ratio above which a time is slower")
+]
 
 
 @app.command()
@@ -52,11 +59,25 @@ def run(
     report_dir: DirOption = None,
     format: FormatOption = "rich",
     junit: JunitOption = None,
+    inconclusive: InconclusiveOption = "error",
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline", metavar="REPORT", help="an earlier run; being slower or worse exits with 1"
+        ),
+    ] = None,
+    slower_than: SlowerOption = 1.5,
 ) -> None:
-    """Run suites: break the job, judge the recovery, write the reports."""
+    """Run suites: break the job, judge the recovery, write the reports.
+
+    Example: torch-chaos run smoke --repeat 10 --baseline reports/main
+    """
+    from chaos.cli import diff as compared
     from chaos.cli import runs
 
-    raise typer.Exit(runs.run_suites(suites, seed, only, repeat, runs.Output(report_dir, format, junit)))
+    limits = compared.Wanted(slower_than).limits()
+    output = runs.Output(report_dir, format, junit, inconclusive, baseline, limits)
+    raise typer.Exit(runs.run_suites(suites, seed, only, repeat, output))
 
 
 @app.command()
@@ -66,11 +87,12 @@ def replay(
     report_dir: DirOption = None,
     format: FormatOption = "rich",
     junit: JunitOption = None,
+    inconclusive: InconclusiveOption = "error",
 ) -> None:
     """Run a stored plan again: the same faults, on the same ranks, at the same moments."""
     from chaos.cli import runs
 
-    raise typer.Exit(runs.replay(plan, only, runs.Output(report_dir, format, junit)))
+    raise typer.Exit(runs.replay(plan, only, runs.Output(report_dir, format, junit, inconclusive)))
 
 
 @app.command()
@@ -78,11 +100,53 @@ def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="a run's folder")],
     format: FormatOption = "rich",
     junit: JunitOption = None,
+    inconclusive: InconclusiveOption = "error",
 ) -> None:
     """Judge a stored run's histories again, without running anything."""
     from chaos.cli import rejudge
 
-    raise typer.Exit(rejudge.report(folder, format, junit))
+    raise typer.Exit(rejudge.report(folder, format, junit, inconclusive))
+
+
+@app.command()
+def diff(
+    before: Annotated[
+        Path, typer.Argument(metavar="A", help="a report, a run's folder, or a folder of runs")
+    ],
+    after: Annotated[Path, typer.Argument(metavar="B", help="what is held against it")],
+    slower_than: SlowerOption = 1.5,
+    alpha: Annotated[
+        float, typer.Option("--alpha", metavar="P", help="how often chance alone may call anything different")
+    ] = 0.01,
+    floor: Annotated[
+        str, typer.Option("--floor", metavar="TIME", help="shorter times count as this long")
+    ] = "10ms",
+    everything: Annotated[bool, typer.Option("--all", help="every scenario, not only what changed")] = False,
+    format: FormatOption = "rich",
+) -> None:
+    """Compare two runs: verdicts, recovery times by phase, the time of a step. Exits with 1 if B is worse.
+
+    Example: torch-chaos diff reports/main reports/branch, both made with --repeat 10
+    """
+    from chaos.cli import diff as verbs
+
+    wanted = verbs.Wanted(slower_than, alpha, floor)
+    raise typer.Exit(verbs.diff(before, after, wanted, everything, format))
+
+
+@app.command()
+def history(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="a folder of runs")] = Path("reports"),
+    suite: Annotated[str | None, typer.Option("--suite", metavar="NAME", help="this suite alone")] = None,
+    format: FormatOption = "rich",
+) -> None:
+    """Show how runs went over time, and what the newest changed.
+
+    Example: torch-chaos history reports --suite smoke
+    """
+    from chaos.cli import history as verbs
+
+    raise typer.Exit(verbs.history(folder, suite, format))
 
 
 @app.command()

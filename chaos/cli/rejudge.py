@@ -12,11 +12,14 @@ from chaos.errors import UserError
 from chaos.history import History
 from chaos.judge import ScenarioVerdict, exit_code, judge
 from chaos.plan import Plan, PlannedScenario
+from chaos.report.junit import Inconclusive
+from chaos.report.pages import write_pages
 from chaos.runner.run import PLAN, REPORT, read_plan, write
 from chaos.runner.view import Format, show
+from injectors.catalogue import CATALOGUE
 
 
-def report(folder: Path, form: Format, junit: Path | None) -> int:
+def report(folder: Path, form: Format, junit: Path | None, inconclusive: Inconclusive = "error") -> int:
     """Judge a run's folder again and write its report anew; returns the exit code.
 
     Raises:
@@ -29,7 +32,8 @@ def report(folder: Path, form: Format, junit: Path | None) -> int:
     results = [_judged(folder, scenario, before) for scenario in plan.scenarios]
     found = _built(plan, results, before, folder)
     write(folder / REPORT, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-    reports.write_junit(found, junit or folder / "junit.xml")
+    reports.write_junit(found, junit or folder / "junit.xml", inconclusive)
+    write_pages(folder, CATALOGUE)
     show(found, form, Console(stderr=form == "json", no_color=form != "rich" or None, highlight=False))
     code = found["exit_code"]
     assert isinstance(code, int)

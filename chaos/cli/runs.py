@@ -6,12 +6,18 @@ import dataclasses
 import shlex
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaos import report as reports
+from chaos.cli import ci, diff
+from chaos.compare import text
+from chaos.compare.compare import Comparison, Limits
+from chaos.compare.read import reports_at
 from chaos.errors import Exit, Refused, UserError
 from chaos.plan import Plan, make_plan, matches
+from chaos.report.junit import Inconclusive, junit_of
+from chaos.report.model import Report
 from chaos.runner import facts
 from chaos.runner.interrupt import Interrupted, Interrupts
 from chaos.runner.run import Outcome, Run, read_plan
@@ -26,11 +32,20 @@ SEVERITY = (Exit.LEFTOVERS, Exit.INTERRUPTED, Exit.VIOLATED, Exit.INTERNAL, Exit
 
 @dataclass(frozen=True)
 class Output:
-    """Where and how a run reports."""
+    """Where and how a run reports.
+
+    Attributes:
+        inconclusive: what JUnit says of a scenario of which nothing could be proven.
+        baseline: reports to compare with: a file, a run's folder, or a folder of runs.
+        limits: when a difference from the baseline counts.
+    """
 
     folder: Path | None
     form: Format
     junit: Path | None
+    inconclusive: Inconclusive = "error"
+    baseline: Path | None = None
+    limits: Limits = field(default_factory=Limits)
 
 
 def run_suites(names: list[str], seed: int | None, only: str | None, repeat: int, output: Output) -> int:
@@ -40,7 +55,7 @@ def run_suites(names: list[str], seed: int | None, only: str | None, repeat: int
         UserError: something is wrong with one of the suites; then none is run.
     """
     plans = [plan_of(name, seed, only, repeat) for name in names]
-    return _run_all(plans, output)
+    return _run_all(plans, output, names)
 
 
 def plan_of(name: str, seed: int | None, only: str | None, repeat: int) -> Plan:
@@ -67,7 +82,9 @@ def replay(path: Path, only: str | None, output: Output) -> int:
     return _run_all([plan], output)
 
 
-def _run_all(plans: list[Plan], output: Output) -> int:
+def _run_all(plans: list[Plan], output: Output, suites: list[str] | None = None) -> int:
+    # Read before anything is broken: a wrong path must not cost a run.
+    baseline = [one.report for one in reports_at(output.baseline)] if output.baseline is not None else []
     outcomes: list[Outcome] = []
     with Interrupts() as interrupts:
         try:
@@ -78,9 +95,12 @@ def _run_all(plans: list[Plan], output: Output) -> int:
         except Interrupted:
             return int(Exit.INTERRUPTED)
         with interrupts.held():
-            if output.junit is not None:
-                _write_junit([outcome.report for outcome in outcomes], output.junit)
-    codes = {outcome.exit_code for outcome in outcomes}
+            found = [outcome.report for outcome in outcomes]
+            _write_all_junit(outcomes, output)
+            compared = _compared(baseline, found, output) if interrupts.seen is None else []
+            lines = [line for one in compared for line in text.lines_of(one)]
+            ci.tell_github(found, suites or [], output.inconclusive, lines, to_stderr=output.form == "json")
+    codes = {outcome.exit_code for outcome in outcomes} | {diff.code_of(one) for one in compared}
     return int(next((code for code in SEVERITY if code in codes), Exit.INTERNAL))
 
 
@@ -123,14 +143,24 @@ def _folder(plan: Plan, output: Output, plans: int) -> Path:
             ) from None
 
 
-def _write_junit(found: list[dict[str, object]], path: Path) -> None:
-    xml = reports.junit(found[0])
-    for report in found[1:]:
-        for suite in reports.junit(report):
-            xml.add_testsuite(suite)
+def _compared(baseline: list[Report], found: list[dict[str, object]], output: Output) -> list[Comparison]:
+    """The comparison with the baseline, if there is one."""
+    return [diff.against(baseline, found, output.limits, output.form)] if baseline else []
+
+
+def _write_all_junit(outcomes: list[Outcome], output: Output) -> None:
+    """The file that was asked for; and each run's own again, where it must say something else."""
+    if output.inconclusive != "error":
+        for outcome in outcomes:
+            reports.write_junit(outcome.report, outcome.folder / "junit.xml", output.inconclusive)
+    if output.junit is not None:
+        _write_junit([outcome.report for outcome in outcomes], output.junit, output.inconclusive)
+
+
+def _write_junit(found: list[dict[str, object]], path: Path, inconclusive: Inconclusive) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        xml.write(str(path), pretty=True)
+        junit_of(found, inconclusive).write(str(path), pretty=True)
     except OSError as error:
         raise UserError(
             f"{path}: cannot be written: {error.strerror}", "choose another file with --junit"

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def environment(plan: Plan, command: str) -> dict[str, object]:
     return {
         "torch_chaos": chaos.__version__,
         "commit": _commit(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
         "python": platform.python_version(),
         "torch": torch_version(),

@@ -1,0 +1,1 @@
+"""Two sets of reports held against each other: what became slower, what ended worse. Pure, but for `read`."""

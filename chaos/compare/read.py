@@ -1,0 +1,81 @@
+"""Reports from disk: one file, one run's folder, or a folder of runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from chaos.errors import UserError
+from chaos.report.model import Report
+
+REPORT = "report.json"
+_STAMP = re.compile(r"-(\d{8}-\d{6})(?:-\d+)?$")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A report and where it lies.
+
+    Attributes:
+        started: when the run began; where it is not told, the folder's name or the file's time must do.
+    """
+
+    path: Path
+    report: Report
+    started: datetime
+
+
+def read_report(path: Path) -> Report:
+    """One report.json.
+
+    Raises:
+        UserError: it cannot be read, or is not a report.
+    """
+    mend = f"name a run's folder, its {REPORT}, or a folder of runs"
+    try:
+        return Report.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}", mend) from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UserError(f"{path}: not a report: {where}: {first['msg']}", mend) from None
+
+
+def reports_at(path: Path) -> list[Stored]:
+    """The report of a file or of a run's folder, or all reports below a folder, oldest first.
+
+    Raises:
+        UserError: there is none, or one of them cannot be read.
+    """
+    if path.is_dir():
+        own = path / REPORT
+        found = [own] if own.is_file() else sorted(path.rglob(REPORT))
+        if not found:
+            raise UserError(f"{path}: no {REPORT} in it or below", "name the folder of a run, or one of runs")
+    else:
+        found = [path]
+    stored = [_stored(one) for one in found]
+    return sorted(stored, key=lambda one: (one.started, str(one.path)))
+
+
+def _stored(path: Path) -> Stored:
+    report = read_report(path)
+    return Stored(path, report, _started(path, report))
+
+
+def _started(path: Path, report: Report) -> datetime:
+    told = report.environment.get("started")
+    if isinstance(told, str):
+        try:
+            return datetime.fromisoformat(told).astimezone(UTC)
+        except ValueError:
+            pass
+    if match := _STAMP.search(path.parent.name):
+        # The folder's name is in the local time of the machine that made it; it is taken for this one's.
+        return datetime.strptime(match[1], "%Y%m%d-%H%M%S").astimezone(UTC)
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
