@@ -397,19 +397,26 @@ class Coordinator:
     def _overdue(self, slot: Slot, now: float) -> list[m.Action]:
         if slot.status is Status.RUNNING:
             # It may wait for what was lost with one that had finished: released, it comes out and adopts what
-            # the others hold. If it does not, it is ended below.
-            cause = m.Cause(slot.rank, "hang", "did not finish after the others had", slot.proc)
-            return self._interrupt(cause, None, now)
+            # the others hold. If it does not, it is ended below, and named.
+            cause = m.Cause(None, "hang", f"rank {slot.rank} did not finish after the others had")
+            actions = self._interrupt(cause, None, now)
+            if self.healing is not None:
+                self.healing.unfinished = (slot.proc, cause)
+            return actions
         if slot.status is Status.STARTING:
             cause = m.Cause(slot.rank, "hang", "was not ready in time after its start", slot.proc)
             return self._fence(slot, cause, None, now)
-        what = "did not come out of the interrupted generation in time"
-        known = self.healing.causes if self.healing is not None else []
-        if any(cause.proc == slot.proc for cause in known):
-            # Its own fault, which is told already, and not another one.
+        healing = self.healing
+        if healing is not None and healing.unfinished is not None and healing.unfinished[0] == slot.proc:
+            cause = m.Cause(slot.rank, "hang", "did not finish after the others had", slot.proc)
+            healing.causes[healing.causes.index(healing.unfinished[1])] = cause
             self._doom(slot)
-            return [m.Fence(slot.proc, what)]
+            return [
+                m.Note("recovery.detect", cause, self.generation),
+                m.Fence(slot.proc, f"hang: {cause.detail}"),
+            ]
         # Not a fault of its own: it is caught in what the others' has left.
+        what = "did not come out of the interrupted generation in time"
         return self._fence(slot, m.Cause(slot.rank, "collateral", what, slot.proc), None, now)
 
     def due(self) -> float:

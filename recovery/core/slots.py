@@ -68,6 +68,8 @@ class Healing:
     """The newest generation that a cause is known for."""
     unexplained: int | None = None
     """The generation whose cause, the last of `causes`, is only a broken collective so far."""
+    unfinished: tuple[int, m.Cause] | None = None
+    """The process that did not finish after the others had, and the cause that does not name it yet."""
     fenced: float | None = None
     formed: float | None = None
     transfer_s: float = 0.0

@@ -10,14 +10,17 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from recovery.shell.rescue import Waiting
+
 _c10d: Any = torch._C._distributed_c10d
 
 
 class Agreement:
     """One generation's."""
 
-    def __init__(self, group: dist.ProcessGroupGloo, rank: int, size: int) -> None:
+    def __init__(self, group: dist.ProcessGroupGloo, rank: int, size: int, waiting: Waiting) -> None:
         self._group: Any = group
+        self._waiting = waiting
         self._rank = rank
         self._mine = torch.zeros(1, dtype=torch.int64)
         self._all = [torch.zeros(1, dtype=torch.int64) for _ in range(size)]
@@ -29,5 +32,10 @@ class Agreement:
             RuntimeError: a peer is gone, or the generation is over.
         """
         self._mine[0] = chain
-        self._group.allgather([self._all], [self._mine], _c10d.AllgatherOptions()).wait()
+        self._waiting.wait(self._group.allgather([self._all], [self._mine], _c10d.AllgatherOptions()))
         return {rank: int(theirs) for rank, theirs in enumerate(self._all)}
+
+    def let_go(self) -> None:
+        """The generation is over."""
+        group, self._group = self._group, None
+        self._waiting.let_go(group)

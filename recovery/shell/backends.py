@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -10,6 +11,7 @@ import torch.distributed as dist
 
 from recovery.errors import RecoveryError
 from recovery.shell.rendezvous import GROUP_TIMEOUT, form_gloo
+from recovery.shell.rescue import Plain, Rescue, Waiting
 
 _c10d: Any = torch._C._distributed_c10d
 _TRACED = ("collective_seq_id", "profiling_name", "state", "input_sizes", "time_created_ns")
@@ -37,6 +39,9 @@ class Backend(Protocol):
     def device(self) -> torch.device:
         """Where tensors must live to be sent."""
 
+    def waiting(self, open_generation: Callable[[], int], futures: Callable[[], None]) -> Waiting:
+        """How its works are waited for; see `Rescue` for the arguments."""
+
 
 class Gloo:
     name = "gloo"
@@ -53,6 +58,9 @@ class Gloo:
 
     def device(self) -> torch.device:
         return torch.device("cpu")
+
+    def waiting(self, open_generation: Callable[[], int], futures: Callable[[], None]) -> Waiting:
+        return Rescue(open_generation, futures)
 
 
 class Nccl:
@@ -83,6 +91,9 @@ class Nccl:
 
     def device(self) -> torch.device:
         return torch.device("cuda", torch.cuda.current_device())
+
+    def waiting(self, open_generation: Callable[[], int], futures: Callable[[], None]) -> Waiting:
+        return Plain()
 
 
 def backend_named(name: str) -> Backend:

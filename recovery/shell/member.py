@@ -41,6 +41,7 @@ class Member:
         self.backend: Backend = backend_named(backend)
         self.membership = Membership(link.page, link.rank)
         self.groups: list[ProcessGroup] = []
+        self.waiting = self.backend.waiting(lambda: link.page.open_generation, self._give_up_futures)
         self.protocol = Protocol(link.rank, link.proc)
         self.result: Any = None
         """What the last committed step returned here (or at the peer it was adopted from)."""
@@ -53,7 +54,7 @@ class Member:
     def _init_torch_distributed(self) -> ProcessGroup:
         def create(options: Any, _: Any = None) -> ProcessGroup:
             ranks = list(options.global_ranks_in_group) or list(range(self.link.page.world_size))
-            group = ProcessGroup(options.group_rank, options.group_size, self.membership, ranks)
+            group = ProcessGroup(options.group_rank, options.group_size, self.membership, ranks, self.waiting)
             self.groups.append(group)
             return group
 
@@ -98,7 +99,15 @@ class Member:
             if group.inner is not None:
                 self.backend.abort(group.inner)
                 group.let_go()
-        self.membership.agreement = None
+        agreement, self.membership.agreement = self.membership.agreement, None
+        if agreement is not None:
+            agreement.let_go()
+
+    def _give_up_futures(self) -> None:
+        """From the rescuing thread."""
+        for group in self.groups:
+            for held in list(group.in_flight):
+                held.give_up()
 
     # ------------------------------------------------------------------ joining the next one
 
@@ -168,15 +177,16 @@ class Member:
 
     def _connect(self, generation: int) -> o.Event:
         address = self.link.address
-        for number, group in enumerate(self.groups):
-            store = RpcStore(self.link.store, generation, f"{number}/")
-            inner = self.backend.form(store, group.rank(), group.size(), generation, address)
-            group.inner = events.filtered(inner)
-        if address:
-            # Shared memory ends at the node: between nodes the members tell each other what they ran.
-            store = RpcStore(self.link.store, generation, "agreement/")
-            group = form_gloo(store, self.rank, self.world.size(), generation, address)
-            self.membership.agreement = Agreement(group, self.rank, self.world.size())
+        with self.waiting.forming(generation):
+            for number, group in enumerate(self.groups):
+                store = RpcStore(self.link.store, generation, f"{number}/")
+                inner = self.backend.form(store, group.rank(), group.size(), generation, address)
+                group.inner = events.filtered(inner)
+            if address:
+                # Shared memory ends at the node: between nodes the members tell each other what they ran.
+                store = RpcStore(self.link.store, generation, "agreement/")
+                group = form_gloo(store, self.rank, self.world.size(), generation, address)
+                self.membership.agreement = Agreement(group, self.rank, self.world.size(), self.waiting)
         return o.Connected(generation)
 
     def _announce(self, opening: m.Open, role: str) -> transfer.Plan:
@@ -194,7 +204,7 @@ class Member:
     def _give(self, opening: m.Open) -> o.Event:
         plan = self._announce(opening, "source")
         group, device = self.world.inner, self.backend.device()
-        sent = transfer.send(group, self.tree, self._manifest, plan, self._extra(), device)
+        sent = transfer.send(group, self.tree, self._manifest, plan, self._extra(), device, self.waiting)
         events.emit(
             "state.send",
             rank=self.rank,
@@ -207,7 +217,7 @@ class Member:
 
     def _take(self, opening: m.Open) -> o.Event:
         plan = self._announce(opening, "target")
-        result = transfer.receive(self.world.inner, self.tree, plan, self.backend.device())
+        result = transfer.receive(self.world.inner, self.tree, plan, self.backend.device(), self.waiting)
         events.emit(
             "state.receive",
             rank=self.rank,

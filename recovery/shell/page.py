@@ -137,7 +137,7 @@ class Slot:
         issued = ints[ISSUED]
         oldest = max(0, issued - RING_COPIED + 1)
         copied = {word: ints[word] for word in COPIED_INTS}
-        sample = {
+        sample: dict[str, Any] = {
             "ints": list({**copied, GENERATION: generation, ISSUED: issued}.values()),
             "ages": [now - floats[word] for word in COPIED_TIMES],
             "busy_s": max(0.0, floats[BUSY_UNTIL] - now),

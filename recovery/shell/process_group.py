@@ -16,6 +16,7 @@ from torch.futures import Future
 
 from recovery.errors import Interrupted, OutsideStep
 from recovery.shell.membership import Membership
+from recovery.shell.rescue import Stranded, Waiting
 
 _c10d: Any = torch._C._distributed_c10d
 # The stubs give every collective several overloads; this class has the one form that callers use.
@@ -35,14 +36,13 @@ class Held(_c10d.Work):  # type: ignore[misc]
         self._outputs = outputs
         self._counts = counts
         self._told: threading.Event | None = None
-        """Set when the completion callback, if there is one, has run."""
+        """Set when the completion callback, if there is one, has run or will not."""
+        self._outer: Future[list[torch.Tensor]] | None = None
+        self._once = threading.Lock()
         group.in_flight.add(self)
 
     def wait(self, timeout: Any = None) -> bool:
-        try:
-            self._inner.wait()
-        except RuntimeError as error:
-            self._failed(error)
+        self._await()
         self._ended()
         membership = self._group.membership
         if membership.error is not None and not membership.in_step:
@@ -52,8 +52,8 @@ class Held(_c10d.Work):  # type: ignore[misc]
     def get_future(self) -> Future[list[torch.Tensor]]:
         # Completed with the tensors even after a failure: an exception in a future that DDP's reducer
         # waits for is a segmentation fault. The flag keeps the result from being used.
-        outer: Future[list[torch.Tensor]] = Future()
-        told = self._told = threading.Event()
+        outer = self._outer = Future()
+        self._told = threading.Event()
 
         def completed(inner: Future[Any]) -> None:
             try:
@@ -61,8 +61,7 @@ class Held(_c10d.Work):  # type: ignore[misc]
             except Exception as error:
                 self._failed(error)
             self._ended()
-            outer.set_result(self._outputs)
-            told.set()
+            self._complete()
 
         self._inner.get_future().add_done_callback(completed)
         return outer
@@ -81,12 +80,34 @@ class Held(_c10d.Work):  # type: ignore[misc]
 
     def settle(self) -> None:
         """Wait until the backend has let go of the tensors and its callback has run."""
-        try:
-            self._inner.wait()
-        except RuntimeError as error:
-            self._failed(error)
+        self._await()
         if self._told is not None:
             self._told.wait()
+
+    def give_up(self) -> None:
+        """Nothing will end it any more: whoever waits in its future need not."""
+        if self._told is None or self._told.is_set() or self._inner.is_completed():
+            return
+        self._group.waiting.give_up(self._inner)
+        self._failed(Stranded("gloo waits on for a connection that is gone"))
+        self._complete()
+
+    def _await(self) -> None:
+        waiting = self._group.waiting
+        try:
+            waiting.wait(self._inner) if self._counts else waiting.wait_message(self._inner)
+        except Stranded as error:
+            self._failed(error)
+            self._complete()
+        except RuntimeError as error:
+            self._failed(error)
+
+    def _complete(self) -> None:
+        """End the future, if there is one: by the backend's callback or by whoever gave the work up."""
+        if self._outer is None or self._told is None or not self._once.acquire(blocking=False):
+            return
+        self._outer.set_result(self._outputs)
+        self._told.set()
 
     def _failed(self, error: Exception) -> None:
         membership = self._group.membership
@@ -114,9 +135,12 @@ def _flat(value: Any) -> Iterator[torch.Tensor]:
 class ProcessGroup(_Base):  # type: ignore[misc]
     """What `torch.distributed` and users hold. `inner` is the current generation's backend, or None."""
 
-    def __init__(self, rank: int, size: int, membership: Membership, ranks: list[int]) -> None:
+    def __init__(
+        self, rank: int, size: int, membership: Membership, ranks: list[int], waiting: Waiting
+    ) -> None:
         super().__init__(rank, size)
         self.membership = membership
+        self.waiting = waiting
         self.ranks = ranks
         self.is_world = len(ranks) == membership.page.world_size
         self.inner: Any = None
@@ -152,7 +176,8 @@ class ProcessGroup(_Base):  # type: ignore[misc]
         for held in list(self.in_flight):
             held.settle()
         self.in_flight.clear()
-        self.inner = None
+        inner, self.inner = self.inner, None
+        self.waiting.let_go(inner)
 
     def finished(self) -> None:
         if self.is_world:

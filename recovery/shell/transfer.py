@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from recovery.shell.rendezvous import GROUP_TIMEOUT
+from recovery.shell.rescue import Waiting
 from recovery.state import Chunk, StateTree, stripes
 
 BLOCK_BYTES = 8 << 20
@@ -45,6 +45,7 @@ def send(
     plan: Plan,
     extra: dict[str, Any],
     device: torch.device,
+    waiting: Waiting,
 ) -> int:
     """A holder's part; returns the bytes sent. `extra` travels with the manifest (JSON-able).
 
@@ -70,13 +71,13 @@ def send(
             works.append(group.send([data], receiver, _TAG_BLOCKS + number))
             sent += data.numel()
         if len(works) > 64:
-            _wait_all(works)
+            _wait_all(works, waiting)
             kept.clear()
-    _wait_all(works)
+    _wait_all(works, waiting)
     return sent
 
 
-def receive(group: Any, tree: StateTree, plan: Plan, device: torch.device) -> Received:
+def receive(group: Any, tree: StateTree, plan: Plan, device: torch.device, waiting: Waiting) -> Received:
     """A receiver's part: adopt the agreed state.
 
     Raises:
@@ -84,9 +85,9 @@ def receive(group: Any, tree: StateTree, plan: Plan, device: torch.device) -> Re
         StateError: the model differs from the holders', or what arrived is not what was sent.
     """
     length = torch.zeros(1, dtype=torch.int64, device=device)
-    group.recv([length], plan.holders[0], _TAG_LENGTH).wait(GROUP_TIMEOUT)
+    waiting.wait_message(group.recv([length], plan.holders[0], _TAG_LENGTH))
     body = torch.empty(int(length.item()), dtype=torch.uint8, device=device)
-    group.recv([body], plan.holders[0], _TAG_MANIFEST).wait(GROUP_TIMEOUT)
+    waiting.wait_message(group.recv([body], plan.holders[0], _TAG_MANIFEST))
     message = json.loads(bytes(body.cpu().numpy()))
     manifest = message["manifest"]
     tree.prepare(manifest)
@@ -106,7 +107,7 @@ def receive(group: Any, tree: StateTree, plan: Plan, device: torch.device) -> Re
             data = torch.empty(sum(_size(chunk) for chunk in block), dtype=torch.uint8, device=device)
             pending.append((group.recv([data], holder, _TAG_BLOCKS + number), block, data))
         for work, block, data in pending:
-            work.wait(GROUP_TIMEOUT)
+            waiting.wait_message(work)
             start = 0
             for chunk in block:
                 tree.write(chunk, data[start : start + _size(chunk)])
@@ -139,7 +140,7 @@ def _size(chunk: Chunk) -> int:
     return chunk.stop - chunk.start
 
 
-def _wait_all(works: list[Any]) -> None:
+def _wait_all(works: list[Any], waiting: Waiting) -> None:
     for work in works:
-        work.wait(GROUP_TIMEOUT)
+        waiting.wait_message(work)
     works.clear()

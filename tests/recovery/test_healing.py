@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.recovery.jobs import TINY_GPT, Launcher, Outcome, Running
+from tests.recovery.jobs import ROOT, TINY_GPT, Launcher, Outcome, Running
 
 pytestmark = pytest.mark.slow
 
 STEPS = 16
+SIZED = ROOT / "tests/benchmarks/size_target.py"
+LARGE_MB = 400
 ARGS = ["--nproc-per-node", "4", str(TINY_GPT), "--steps", str(STEPS)]
 
 
@@ -100,6 +102,47 @@ def test_a_source_dies_during_the_transfer(launcher: Launcher, undisturbed: Outc
         running.signal(0)
 
     assert_healed(launcher.run(ARGS, strike), undisturbed, [(0, "crash"), (2, "crash")])
+
+
+@pytest.mark.parametrize("victim", ["newcomer", "holder"])
+def test_whoever_dies_in_the_middle_of_a_large_transfer_takes_nobody_along(
+    launcher: Launcher, victim: str
+) -> None:
+    """The others are in the middle of a message to it or from it, and gloo does not tell them."""
+    kept: dict[int, int] = {}
+
+    def strike(running: Running) -> None:
+        running.until_commit(2)
+        kept.update({rank: running.pid(rank) for rank in ((0, 1) if victim == "newcomer" else (0,))})
+        running.signal(2)
+        running.until(lambda e: e["event"] == "generation.open" and e["generation"] == 2)
+        before = resident_bytes(running.pid(2))
+        while resident_bytes(running.pid(2)) < before + LARGE_MB * 1e6 / 4:
+            pass  # memory that another process fills has no event to wait for
+        running.signal(2 if victim == "newcomer" else 1)
+
+    args = [
+        "--nproc-per-node",
+        "3",
+        "--spares",
+        "2",
+        str(SIZED),
+        "--steps",
+        "6",
+        "--megabytes",
+        str(LARGE_MB),
+    ]
+    outcome = launcher.run(args, strike)
+    assert outcome.code == 0, outcome.stderr
+    second = 2 if victim == "newcomer" else 1
+    causes = [(c["rank"], c["kind"]) for done in outcome.of("recovery.done") for c in done["causes"]]
+    assert sorted(causes, key=str) == sorted([(2, "crash"), (second, "crash")])
+    last = {member["rank"]: member["pid"] for member in outcome.of("generation.open")[-1]["members"]}
+    assert {rank: last[rank] for rank in kept} == kept
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_one_holder_is_enough(launcher: Launcher, undisturbed: Outcome) -> None:

@@ -470,7 +470,11 @@ def test_a_rank_that_hangs_after_the_others_have_finished_is_fenced() -> None:
     assert not job.of(m.Fence)
     job.tell(m.Tick(), after_s=0.2)
     assert [fence.proc for fence in job.of(m.Fence)] == [job.proc(3)]
+    job.kill(3)
+    job.heal(9)
+    job.commit(10)
     # One fault, named once.
+    assert [(c.rank, c.kind) for c in job.of(m.Recovered)[0].causes] == [(3, "hang")]
     assert job.coordinator.restarts == 1
 
 

@@ -15,6 +15,7 @@ from recovery.shell import page as words
 from recovery.shell.membership import Membership
 from recovery.shell.page import Page
 from recovery.shell.process_group import ProcessGroup
+from recovery.shell.rescue import Plain
 
 _c10d: Any = torch._C._distributed_c10d
 
@@ -69,7 +70,7 @@ def group(page: Page) -> ProcessGroup:
     membership = Membership(page, 0)
     page.open_generation = 1
     membership.enter(1, 0)
-    group = ProcessGroup(0, 2, membership, [0, 1])
+    group = ProcessGroup(0, 2, membership, [0, 1], Plain())
     group.inner = Backend()
     membership.begin_step(0)
     return group
@@ -221,7 +222,7 @@ def test_the_sequence_sees_operation_size_and_root(group: ProcessGroup) -> None:
 
 
 def test_a_subgroup_is_not_counted_against_the_world(page: Page, group: ProcessGroup) -> None:
-    part = ProcessGroup(0, 1, group.membership, [0])
+    part = ProcessGroup(0, 1, group.membership, [0], Plain())
     part.inner = Backend()
     part.allreduce([torch.ones(2)])
     assert page.slots[0].ints[words.ISSUED] == 0
