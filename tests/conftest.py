@@ -116,6 +116,12 @@ def _has_fuse() -> bool:
     return mounts.probe() is None
 
 
+def _has_chromium() -> bool:
+    """A Chromium is installed, and so is what drives it and searches a page for what keeps people out."""
+    tools = ("playwright", "axe_playwright_python")
+    return shutil.which("chromium") is not None and all(importlib.util.find_spec(tool) for tool in tools)
+
+
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "userns": functools.cache(_has_userns),
     "pidfd_getfd": functools.cache(_has_pidfd_getfd),
@@ -126,6 +132,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "netns": functools.cache(_has_netns),
     "nft": functools.cache(_has_nft),
     "docker": functools.cache(_has_docker),
+    "chromium": functools.cache(_has_chromium),
     "gpu": functools.cache(_has_gpu),
     "fidelity": functools.cache(_has_fidelity),
 }

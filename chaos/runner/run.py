@@ -24,6 +24,7 @@ from chaos.errors import TargetFailed, UserError
 from chaos.history import History
 from chaos.judge import ScenarioVerdict, exit_code, judge
 from chaos.plan import Plan, PlannedScenario
+from chaos.report.pages import write_pages
 from chaos.runner import facts, preflight
 from chaos.runner.context import Context
 from chaos.runner.interrupt import Interrupted, Interrupts
@@ -33,6 +34,7 @@ from chaos.runner.view import View
 from chaos.targets import paths
 from chaos.targets.base import End, Setting, Target
 from chaos.targets.make import make_target, sources_of
+from injectors.catalogue import CATALOGUE
 
 PLAN = "plan.json"
 REPORT = "report.json"
@@ -104,6 +106,8 @@ class Run:
         interrupted = interrupted or self.interrupts.seen is not None
         outcome = self._report(interrupted)
         self.view.ended(outcome.report, self.left)
+        # Last: a page that cannot be drawn hides no verdict.
+        write_pages(self.folder, CATALOGUE)
         return outcome
 
     @property
