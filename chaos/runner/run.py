@@ -61,6 +61,7 @@ class Run:
         interrupts: the guard that the caller has installed.
         cache: folder of twins shared between runs, None for none.
         command: the command line, for the report.
+        context: an open run to work in; it stays open. Without it the run has one of its own.
     """
 
     plan: Plan
@@ -69,6 +70,7 @@ class Run:
     interrupts: Interrupts
     cache: Path | None = None
     command: str = ""
+    context: Context | None = None
     results: list[ScenarioVerdict] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     errors: bool = False
@@ -86,11 +88,12 @@ class Run:
         preflight.check(self.plan, where)
         self._environment = facts.environment(self.plan, self.command)
         sources = sources_of([scenario.target for scenario in self.plan.scenarios], where)
-        context: Context | None = None
+        context = self.context
         interrupted = False
         try:
-            with self.interrupts.held():
-                context = Context.open(self.folder, self._preload())
+            if context is None:
+                with self.interrupts.held():
+                    context = Context.open(self.folder, self._preload())
             write(self.folder / PLAN, self.plan.to_json() + "\n")
             self.view.began(self.plan, self.folder / PLAN, self.replay)
             twins = Twins(self.folder / "twins", self.cache, sources)
@@ -100,7 +103,7 @@ class Run:
             interrupted = True
         finally:
             with self.interrupts.held():
-                if context is not None:
+                if context is not None and self.context is None:
                     self.left += context.close()
         # An interruption that came while the run was being closed counts as well.
         interrupted = interrupted or self.interrupts.seen is not None

@@ -15,12 +15,12 @@ from typing import Any
 
 from chaos.clusters import processes
 from chaos.plan import PlannedFault, PlannedScenario
-from chaos.runner import leaks
+from chaos.runner import leaks, stacks
 from chaos.runner.context import SHARED, Context
 from chaos.runner.desk import HEAL_S, Desk, Sight
 from chaos.runner.events import Event, EventLog, Tail, merge
 from chaos.runner.fielded import Field
-from chaos.runner.interrupt import Interrupts
+from chaos.runner.interrupt import Interrupted, Interrupts
 from chaos.runner.naming import Inner, Names
 from chaos.runner.ranks import Ranks
 from chaos.targets.base import End, Launch, Running, Target
@@ -120,7 +120,12 @@ class Attempt:
             if self._field is not None:
                 self._field.open()
             running = self._start(socket, tmp, work)
-            self._watch(running)
+            try:
+                self._watch(running)
+            except BaseException as problem:
+                if not isinstance(problem, (Interrupted, KeyboardInterrupt)):
+                    self._dump_stacks()  # a deadline of somebody else's: a test runner's, say
+                raise
             self._settle(running)
         finally:
             # Whatever happened above, an interruption included: faults first, then the target, then the line.
@@ -232,6 +237,7 @@ class Attempt:
             now = time.monotonic()
             if now >= limit:
                 self.timed_out = True
+                self._dump_stacks()
                 return
             poll.poll(1000.0 * max(0.0, min(self._pause(now), limit - now)))
             self._drain_wake()
@@ -353,6 +359,15 @@ class Attempt:
             os.read(self._wake_read, 4096)
         except BlockingIOError:
             pass
+
+    def _dump_stacks(self) -> None:
+        """Where every rank is, while it still is."""
+        stacks.dump(self._live(), self._stderr_of, self.folder / "stacks.txt")
+
+    def _stderr_of(self, rank: int) -> Path:
+        if self._field is None:
+            return self.folder / "stderr.log"
+        return self._field.logs(self._ranks.nodes.get(rank, 0))[1]
 
     # -- the end
 

@@ -4,9 +4,11 @@ Python imports one `sitecustomize` only, the first on the path. Distributions an
 the next one is found and run; what it does must not depend on whether we are here.
 """
 
+import faulthandler
 import importlib.machinery
 import importlib.util
 import os
+import signal
 import sys
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -37,6 +39,12 @@ def _chain() -> None:
     spec.loader.exec_module(module)
 
 
+def _answer_with_stacks() -> None:
+    """On SIGURG, print every thread's stack to stderr. Where this is not set up the signal means nothing."""
+    faulthandler.register(signal.SIGURG, file=2, all_threads=True)
+
+
+_answer_with_stacks()
 try:
     _load_agent()
 except Exception as error:
