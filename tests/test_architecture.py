@@ -23,6 +23,10 @@ PURE = (
     *(f"chaos/compare/{name}.py" for name in ("rank_test", "samples", "compare", "text", "trend")),
     "chaos/report/github.py",
     *(
+        f"chaos/shrinking/{name}.py"
+        for name in ("smallest", "failure", "variants", "jobs", "plainer", "hunt", "artefacts")
+    ),
+    *(
         f"chaos/simulation/{name}.py"
         for name in (
             *("world", "worker", "group", "striking", "checks", "plan", "generate", "coverage"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from chaos.shrinking.smallest import driven, smallest
 from chaos.simulation.plan import SimFault, SimPlan
 from chaos.simulation.run import SOUND, Outcome, run_plan
 from chaos.simulation.world import Machines
@@ -21,18 +22,19 @@ def shrink(found: Outcome, machines: Machines = SOUND, *, most_runs: int = 3000)
     """
     if found.violation is None:
         raise ValueError("nothing is violated: there is nothing to shrink")
-    best, runs = found, 0
-    again = True
-    while again and runs < most_runs:
-        again = False
-        for smaller in _smaller(best.plan):
-            outcome, used = _fails(smaller, found.violation.invariant, machines)
-            runs += used
-            if outcome is not None:
-                best, again = outcome, True
-                break
-            if runs >= most_runs:
-                break
+    best, runs, invariant = found, 0, found.violation.invariant
+
+    def attempt(smaller: SimPlan) -> SimPlan | None:
+        nonlocal best, runs
+        outcome, used = _fails(smaller, invariant, machines)
+        runs += used
+        if outcome is None:
+            return None
+        best = outcome
+        return outcome.plan
+
+    for _ in driven(smallest(found.plan, _smaller), attempt, lambda: runs < most_runs):
+        pass
     return best
 
 

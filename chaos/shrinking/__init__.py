@@ -1,0 +1,1 @@
+"""Failing plans made small. Pure but for `bench`, which runs real processes."""
