@@ -187,7 +187,7 @@ class Rescue:
         self._kept = [(since, kept) for since, kept in self._kept if now - since < KEPT_S]
         if self._left:
             # Destroyed, it would wait for its threads, and one of them waits for the work.
-            events.tell("group.stranded", generation=self._generation, works=len(self._left))
+            events.emit("group.stranded", generation=self._generation, works=len(self._left))
             self._kept.append((now, [group, *self._left]))
 
     # ------------------------------------------------------------------ looking
