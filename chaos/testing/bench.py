@@ -66,9 +66,11 @@ class Bench:
 
     Args:
         home: a folder of this process alone, for the journal and for the twins that its runs share.
+        command: the command line that reports tell; by default pytest's.
     """
 
     home: Path
+    command: str | None = None
     _context: Context | None = field(default=None, init=False)
 
     @property
@@ -91,7 +93,7 @@ class Bench:
             Interrupted: the user ended it; what there is of the report is written.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        command = f"pytest {' '.join(sys.argv[1:])}".rstrip()
+        command = self.command or f"pytest {' '.join(sys.argv[1:])}".rstrip()
         with Interrupts() as interrupts:
             cache = self.home / "shared-twins"
             run = Run(plan, folder, Quiet(), interrupts, cache, command, self.context)

@@ -10,7 +10,7 @@ from chaos.report.model import FaultReport, InvariantReport, ScenarioReport
 from chaos.testing.result import Result
 from chaos.testing.timeline import timeline
 
-STACK_LINES = 60
+STACK_LINES = 120
 
 
 def section(result: Result) -> str:
@@ -22,8 +22,9 @@ def _lines(result: Result) -> Iterator[str]:
     scenario = result.first
     yield f"{scenario.name}: {scenario.verdict} (expected {scenario.expected}), seed {result.plan.seed}"
     yield f"first evidence: {scenario.reason}"
-    for finding in scenario.invariants:
-        if finding.verdict in ("VIOLATED", "INCONCLUSIVE"):
+    # Where nothing was tested every check is inconclusive, which says nothing more.
+    for finding in scenario.invariants if scenario.verdict != "ERROR" else ():
+        if finding.verdict == scenario.verdict:
             yield from _finding(finding)
     for fault in scenario.faults:
         yield _fault(fault)
@@ -41,9 +42,11 @@ def _lines(result: Result) -> Iterator[str]:
 
 def _finding(finding: InvariantReport) -> Iterator[str]:
     yield f"{finding.verdict} {finding.name}: {finding.detail}"
+    told = {finding.detail}
     for label, line in (("first", finding.first), ("worst", finding.worst), ("last", finding.last)):
-        if line:
+        if line and line not in told:
             yield f"  {label}: {line}"
+            told.add(line)
 
 
 def _fault(fault: FaultReport) -> str:

@@ -20,7 +20,7 @@ from chaos.testing.result import Result
 from chaos.testing.wanted import Wanted, scenario_name
 
 
-@dataclass
+@dataclass(repr=False)
 class TorchChaos:
     """Break training and see whether it recovers. Whatever a run does is undone when it ends.
 
@@ -40,6 +40,9 @@ class TorchChaos:
     results: list[Result] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
     keep: bool = False
+
+    def __repr__(self) -> str:
+        return f"<torch_chaos of {self.test.name}>"
 
     @property
     def telling(self) -> Result:

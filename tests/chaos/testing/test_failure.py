@@ -31,7 +31,7 @@ def test_it_has_evidence_timeline_and_the_command_that_runs_it_again(tmp_path: P
 
 def test_a_deadline_shows_every_stack(tmp_path: Path) -> None:
     (tmp_path / "test_x").mkdir()
-    (tmp_path / "test_x" / "stacks.txt").write_text("rank 0, pid 7, state S:\n" + "  File x\n" * 80)
+    (tmp_path / "test_x" / "stacks.txt").write_text("rank 0, pid 7, state S:\n" + "  File x\n" * 140)
     text = section(result(scenario("VIOLATED"), folder=tmp_path))
     assert "every rank's Python stack when the deadline passed:\n  rank 0, pid 7, state S:\n" in text
     assert f"... 21 more lines in {tmp_path / 'test_x' / 'stacks.txt'}" in text
