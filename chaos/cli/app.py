@@ -288,6 +288,34 @@ def simulate(
     raise typer.Exit(verbs.simulate(wanted, bounds, plan, plans, record))
 
 
+@app.command()
+def shrink(
+    source: Annotated[
+        Path, typer.Argument(metavar="PLAN_OR_REPORT", help="a plan.json, a report.json, or a run's folder")
+    ],
+    budget: Annotated[str, typer.Option("--budget", metavar="TIME", help="for all runs together")] = "10m",
+    only: OnlyOption = None,
+    invariant: Annotated[
+        str | None, typer.Option("--invariant", metavar="NAME", help="which failure, if there are several")
+    ] = None,
+    tries: Annotated[
+        int, typer.Option("--tries", metavar="N", min=1, help="runs before a smaller plan counts as holding")
+    ] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="default: reports/shrunk/<suite>-<scenario>")
+    ] = None,
+) -> None:
+    """Make a failing plan small, by running smaller ones: fewer faults, ranks and steps, plainer moments.
+
+    Writes plan.json and a pytest file with each smaller plan that fails; an interruption keeps them.
+
+    Example: torch-chaos shrink reports/smoke-20260101-120000 --budget 5m
+    """
+    from chaos.cli import shrink as verbs
+
+    raise typer.Exit(verbs.shrink(verbs.Wanted(source, only, invariant, budget, tries, out)))
+
+
 @app.callback(invoke_without_command=True)
 def _top(
     version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,

@@ -1,1 +1,1 @@
-"""Failing plans made small. Pure but for `bench`, which runs real processes."""
+"""Failing plans made small. Pure but for `real` and `kept`."""
