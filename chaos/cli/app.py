@@ -101,8 +101,18 @@ def report(
     format: FormatOption = "rich",
     junit: JunitOption = None,
     inconclusive: InconclusiveOption = "error",
+    as_is: Annotated[
+        bool, typer.Option("--as-is", help="judge nothing: draw report.html and trace.json anew")
+    ] = False,
 ) -> None:
-    """Judge a stored run's histories again, without running anything."""
+    """Judge a stored run's histories again, and write its reports anew, without running anything.
+
+    Example: torch-chaos report reports/smoke-20250101-120000
+    """
+    if as_is:
+        from chaos.cli import report as drawn
+
+        raise typer.Exit(drawn.pages(folder))
     from chaos.cli import rejudge
 
     raise typer.Exit(rejudge.report(folder, format, junit, inconclusive))

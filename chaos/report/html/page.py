@@ -186,10 +186,10 @@ def _gravity(item: InvariantReport) -> int:
 
 def _invariant(item: InvariantReport) -> InvariantView:
     offences = ((label, getattr(item, label)) for label in OFFENCES)
-    # A single offence is first, worst and last at once.
+    # A single offence is first, worst and last at once, and often the whole finding.
     told: dict[str, str] = {}
     for label, text in offences:
-        if text and text not in told.values():
+        if text and text != item.detail and text not in told.values():
             told[label] = text
     verdict = Verdict(item.verdict, SIGNS[item.verdict], item.verdict in ("PASS", "NOT_APPLICABLE"))
     return InvariantView(verdict, item.name, item.detail, tuple(told.items()))

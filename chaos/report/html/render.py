@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from chaos.report.html.model import InvariantView, Page
+from chaos.report.html.svg import clean
 from chaos.report.html.timeline import SHAPES
 
 
@@ -41,6 +42,7 @@ def _environment() -> Environment:
         loader=PackageLoader("chaos.report.html", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_cleaned,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -49,9 +51,14 @@ def _environment() -> Environment:
     return environment
 
 
+def _cleaned(value: object) -> object:
+    """Text without control characters, which HTML may not hold; what is markup was made here."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def breakable(name: str) -> Markup:
     """A long name that may be broken after its underscores and dots, and nowhere else."""
-    text = str(escape(name))
+    text = str(escape(clean(name)))
     return Markup(text.replace("_", "_<wbr>").replace(".", ".<wbr>"))
 
 

@@ -214,23 +214,17 @@ def _marks(marks: Sequence[Mark], place: Place, anchor: Callable[[int], str | No
 
 
 def _names(strikes: Sequence[Strike], place: Place, anchor: Callable[[str], str | None]) -> Iterator[Node]:
-    for strike in strikes:
+    for number, strike in enumerate(strikes, start=1):
+        next_s = strikes[number].start_s if number < len(strikes) else math.inf
         x, said = place.x(strike.start_s), f"{strike.fault} {strike.name}"
         parts = [svg.shape(x, STRIP - 5, "M-4-5h8l-4 7z", "flag", said)]
         if len(strikes) <= MOST_NAMES:
-            late = strike.start_s > place.whole * 0.85
-            place_of = Node("svg", x=x, y=0, overflow="visible", width=1, height=STRIP)
-            place_of.add(
-                Node(
-                    "text",
-                    text=strike.fault,
-                    x=-6 if late else 6,
-                    y=12,
-                    class_="name",
-                    text_anchor="end" if late else "start",
-                )
-            )
-            parts.append(place_of)
+            # To the left of its flag where there is no room to the right.
+            close = next_s - strike.start_s < place.whole * 0.04
+            left = close or strike.start_s > place.whole * 0.85
+            name = Node("text", text=strike.fault, x=-6 if left else 6, y=12, class_="name")
+            name.element.set("text-anchor", "end" if left else "start")
+            parts.append(Node("svg", name, x=x, y=0, overflow="visible", width=1, height=STRIP))
         target = anchor(strike.fault)
         yield from parts if target is None else [svg.link(target, said, *parts)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +51,37 @@ def jobs() -> dict[str, tuple[Job | CommandJob, Events]]:
     }
 
 
+def many_steps(world: int, count: int, from_t: float = 0.0) -> Events:
+    """The commits of a long, quiet run."""
+    return [
+        {
+            "t": from_t + step * 0.02 + rank * 0.001,
+            "event": "step.commit",
+            "rank": rank,
+            "step": step,
+            "pid": rank,
+        }
+        for step in range(count)
+        for rank in range(world)
+    ]
+
+
 def write_run(folder: Path, only: Sequence[str] = ()) -> Path:
     """Write the folder of a run of `jobs` (or of some of them); returns it."""
+    return write_jobs(folder, {name: job for name, job in jobs().items() if not only or name in only})
+
+
+def write_jobs(folder: Path, scenarios: Mapping[str, tuple[Job | CommandJob, Events]]) -> Path:
+    """Write the folder of a run of these scenarios; returns it."""
     planned: list[dict[str, Any]] = []
     results = []
-    for name, (job, events) in jobs().items():
-        if only and name not in only:
-            continue
+    for name, (job, events) in scenarios.items():
         twin = job.twin()
         scenario = job.scenario(name=name, description=f"About {name}.", twin=f"twin-{name}")
         planned.append(scenario)
         results.append(judge(History(with_loss(events)), twin, scenario))
         write_history(folder / name, with_loss(events))
-        write_history(folder / "twins" / f"twin-{name}", with_loss(list(twin.events)))  # type: ignore[arg-type]
+        write_history(folder / "twins" / f"twin-{name}", with_loss([dict(event) for event in twin.events]))
     plan = {"suite": "sample", "seed": 7, "version": 1, "scenarios": planned}
     report = build(
         plan,
