@@ -259,12 +259,22 @@ def init(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="where to write it")] = Path(
         "chaos.yaml"
     ),
-    world: Annotated[int, typer.Option("--nproc-per-node", min=1, help="ranks")] = 4,
+    world: Annotated[
+        int | None,
+        typer.Option("--nproc-per-node", min=1, help="ranks; default: as it is started here, or 4"),
+    ] = None,
+    ci: Annotated[
+        Literal["auto", "github", "gitlab", "none"],
+        typer.Option("--ci", help="also a CI file; auto: if the folder has one of that kind"),
+    ] = "auto",
 ) -> None:
-    """Write a first suite for a script of yours."""
+    """Write a first suite for a script of yours, from what the files of this folder tell of it.
+
+    Example: torch-chaos init train.py --out chaos.yaml --ci github
+    """
     from chaos.cli import init as verbs
 
-    verbs.init(script, out, world)
+    verbs.init(script, out, world, ci)
 
 
 @app.command()

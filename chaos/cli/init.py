@@ -1,12 +1,24 @@
-"""`init`: a first suite for a script."""
+"""`init`: a first suite for a script, and a file for its CI. Asks nothing that it can find out."""
 
 from __future__ import annotations
 
 import os
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from chaos.cli import ci_files
 from chaos.errors import UserError
+from chaos.suite.guess import Command, Script, commands, script_of
 
+DEFAULT_WORLD = 4
+MOST_BYTES = 200_000
+"""Of a file that is searched for a command line; longer ones are data."""
+SEARCHED = (
+    *("Makefile", "justfile", "*.mk", "*.sh", "scripts/*.sh", "bin/*.sh"),
+    *(".github/workflows/*.yml", ".github/workflows/*.yaml", ".gitlab-ci.yml", "README*", "docs/*.md"),
+)
 TEMPLATE = """\
 # Breaks {script} on purpose and says whether it recovered correctly.
 #   torch-chaos validate {out}
@@ -24,7 +36,7 @@ defaults:
     faults:
       - fault: process.kill
         where: {{rank: random}}
-        when: {{step: 10, phase: backward}}
+        when: {{step: 10{phase}}}
 
   - name: freeze_rank_0
     description: Rank 0 stops answering for 5 s; nothing closes a socket.
@@ -35,8 +47,8 @@ defaults:
         for: 5s
 """
 COMMAND = """\
-    # Started exactly like this; nothing in the script has to change.
-    argv: [torchrun, --standalone, --nproc-per-node, "{world}", --max-restarts, "3", {script}]
+    # Started exactly like this; nothing in the script has to change.{found}
+    argv: [{argv}]
 """
 COMMAND_REST = """\
     # What a step is: by default one step of the first optimizer that steps. Other rules:
@@ -45,38 +57,112 @@ COMMAND_REST = """\
   bounds: {recover: 60s, run: 300s}
 
 """
+PRINTED_REST = """\
+    # The script shows no optimizer, but prints a line for each step:
+    step: {{rule: stdout, pattern: {pattern}}}
+  bounds: {{recover: 60s, run: 300s}}
+
+"""
 RECOVERY = """\
     workload: {script}
 """
 RECOVERY_REST = """\
-    # Steps that a complete run commits, and how the script is told (mend this line).
+    # Steps that a complete run commits, and how the script is told{mend}.
     steps: 30
-    args: [--steps, "{steps}"]
-  bounds: {detect: 500ms, recover: 2s, run: 60s}
+    args: [{flag}, "{{steps}}"]
+  bounds: {{detect: 500ms, recover: 2s, run: 60s}}
 
 """
+Ci = Literal["auto", "github", "gitlab", "none"]
 
 
-def init(script: Path, out: Path, world: int) -> None:
-    """Write the suite.
+@dataclass(frozen=True)
+class Found:
+    """All that was found out: how the script is started, and what it says itself."""
+
+    command: Command | None
+    script: Script
+    runtime: bool
+
+
+def init(script: Path, out: Path, world: int | None, ci: Ci = "none") -> None:
+    """Write the suite, and the CI file that is wanted or that the repository's own files call for.
 
     Raises:
-        UserError: there is no such script, or the suite would overwrite a file.
+        UserError: there is no such script, or a file would be overwritten.
     """
     if not script.is_file():
         raise UserError(f"there is no script {script}", "name the training script")
     if out.exists():
         raise UserError(f"{out} is already there", "choose another file with --out")
-    runtime = "import recovery" in script.read_text(encoding="utf-8", errors="replace")
+    found = look(script, Path.cwd())
+    out.write_text(suite_text(script, out, world, found), encoding="utf-8")
+    if found.command is not None:
+        print(f"found at {found.command.place}: {shlex.join(found.command.argv)}")
+    print(f"wrote {out}; next: torch-chaos run {out}")
+    for line in ci_files.write(ci, Path.cwd(), out):
+        print(line)
+
+
+def look(script: Path, folder: Path) -> Found:
+    """Search the script, and the files of a folder that may start it."""
+    text = script.read_text(encoding="utf-8", errors="replace")
+    runtime = "import recovery" in text
+    paths = dict.fromkeys(path for pattern in SEARCHED for path in sorted(folder.glob(pattern)))
+    texts = {
+        str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace")
+        for path in paths
+        if path.is_file() and path.stat().st_size <= MOST_BYTES
+    }
+    started = [] if runtime else commands(texts, script.name)
+    # Words that only a shell or a workflow can fill in would reach the script as they stand.
+    plain = [one for one in started if not any("$" in word for word in one.argv)]
+    return Found(next(iter(plain), None), script_of(text), runtime)
+
+
+def suite_text(script: Path, out: Path, world: int | None, found: Found) -> str:
+    """The suite's text; `world` overrides what was found."""
     path = os.path.relpath(script, out.parent)
-    text = TEMPLATE.format(
+    ranks = world or (found.command.world if found.command is not None else None) or DEFAULT_WORLD
+    by_line = not found.runtime and not found.script.optimizer and found.script.pattern is not None
+    return TEMPLATE.format(
         script=path,
         out=out,
         name=f"{script.stem}-chaos",
-        kind="recovery" if runtime else "command",
-        world=world,
-        target=(RECOVERY if runtime else COMMAND).format(script=path, world=world),
-        rest=RECOVERY_REST if runtime else COMMAND_REST,
+        kind="recovery" if found.runtime else "command",
+        world=ranks,
+        target=RECOVERY.format(script=path)
+        if found.runtime
+        else _command(path, script, ranks, found.command),
+        rest=_rest(found, by_line),
+        # A script whose steps are told by its lines shows no phases of a step.
+        phase="" if by_line else ", phase: backward",
     )
-    out.write_text(text, encoding="utf-8")
-    print(f"wrote {out}; next: torch-chaos run {out}")
+
+
+def _command(path: str, script: Path, ranks: int, command: Command | None) -> str:
+    if command is None or command.world != ranks:
+        words = ["torchrun", "--standalone", "--nproc-per-node", str(ranks), "--max-restarts", "3", path]
+        return COMMAND.format(found="", argv=", ".join(map(_quoted, words)))
+    argv = [path if word.rpartition("/")[2] == script.name else word for word in command.argv]
+    restarts = any(word.startswith(("--max-restarts", "--max_restarts")) for word in argv)
+    said = f" As in {command.place}." if restarts else f" As in {command.place}, with restarts."
+    if not restarts:
+        argv[argv.index(path) : argv.index(path)] = ["--max-restarts", "3"]
+    return COMMAND.format(found=said, argv=", ".join(map(_quoted, argv)))
+
+
+def _quoted(word: str) -> str:
+    """A word as YAML takes it for text, whatever it holds."""
+    plain = word.replace("-", "").replace("_", "").replace(".", "").replace("/", "")
+    return word if plain.isalnum() and not plain[0].isdigit() else "'" + word.replace("'", "''") + "'"
+
+
+def _rest(found: Found, by_line: bool) -> str:
+    if found.runtime:
+        flag = found.script.steps_flag
+        return RECOVERY_REST.format(flag=flag or "--steps", mend="" if flag else " (mend this line)")
+    if by_line:
+        assert found.script.pattern is not None
+        return PRINTED_REST.format(pattern="'" + found.script.pattern.replace("'", "''") + "'")
+    return COMMAND_REST
