@@ -34,6 +34,7 @@ PURE = (
         )
     ),
     "chaos/suite/durations.py",
+    "chaos/suite/guess.py",
     "chaos/suite/model.py",
     "chaos/suite/resolve.py",
     "chaos/suite/faults.py",
