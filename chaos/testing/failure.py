@@ -18,6 +18,15 @@ def section(result: Result) -> str:
     return "\n".join(_lines(result))
 
 
+def unfinished(folder: Path) -> str:
+    """The text for a run that came to no verdict: what there is in its folder."""
+    lines = ["the run came to no verdict"]
+    for path in sorted(folder.glob("*/history.jsonl")):
+        lines += [f"timeline of {path.parent.name}:", *(f"  {line}" for line in timeline(History.load(path)))]
+        lines += _stacks(path.with_name("stacks.txt"))
+    return "\n".join([*lines, f"report: {folder}"])
+
+
 def _lines(result: Result) -> Iterator[str]:
     scenario = result.first
     yield f"{scenario.name}: {scenario.verdict} (expected {scenario.expected}), seed {result.plan.seed}"

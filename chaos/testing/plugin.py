@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 MARKER = "torch_chaos"
 LAST_SEED = "torch_chaos/seed"
 SEED_TOLD = "torch_chaos_seed"
+LEFT_TOLD = "torch_chaos_left"
 SUITES = "torch_chaos_suites"
 RECORD = "torch_chaos_search"  # as in chaos.testing.property, which imports Hypothesis
 
 _bench: pytest.StashKey[Bench] = pytest.StashKey()
 _chaos: pytest.StashKey[TorchChaos] = pytest.StashKey()
-_notes: pytest.StashKey[list[str]] = pytest.StashKey()
+_left: pytest.StashKey[list[str]] = pytest.StashKey()
 _outer: pytest.StashKey[opt.Options | None] = pytest.StashKey()
 
 
@@ -70,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if options.seed.number is not None and told is None and _cache(config) is not None:
         _cache(config).set(LAST_SEED, options.seed.number)
     config.stash[_outer] = current().options
-    config.stash[_notes] = []
+    config.stash[_left] = []
     current().options = options
 
 
@@ -246,7 +247,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         search.close()
     finally:
         current().chaos = None
-        item.config.stash[_notes].append(f"{item.nodeid}: {search.summary}")
+        # A property of the report, so that it comes from workers too, and into JUnit files.
+        item.user_properties.append((MARKER, search.summary))
     return None
 
 
@@ -258,10 +260,11 @@ def pytest_runtest_makereport(
     chaos = item.stash.get(_chaos, None)
     if chaos is None:
         return report
-    if report.failed and chaos.results:
-        from chaos.testing.failure import section
+    if report.failed and (chaos.results or chaos.unfinished):
+        from chaos.testing.failure import section, unfinished
 
-        report.sections.append(("torch-chaos", section(chaos.telling)))
+        told = unfinished(chaos.folders[-1]) if chaos.unfinished else section(chaos.telling)
+        report.sections.append(("torch-chaos", told))
     if call.when == "teardown":
         _tidy(item, chaos)
     elif report.failed:
@@ -278,14 +281,30 @@ def _tidy(item: pytest.Item, chaos: TorchChaos) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     bench = session.config.stash.get(_bench, None)
-    left = [] if bench is None else bench.close()
-    session.config.stash[_notes] += [f"LEFT OVER: {what}" for what in left]
+    left = session.config.stash[_left]
+    left += [] if bench is None else bench.close()
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[LEFT_TOLD] = left
     if left and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """pytest-xdist: what a worker could not remove is the session's to tell."""
+    node.config.stash[_left] += getattr(node, "workeroutput", {}).get(LEFT_TOLD, [])
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    notes = config.stash.get(_notes, [])
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    notes = [
+        f"{report.nodeid}: {value}"
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        for name, value in report.user_properties
+        if name == MARKER
+    ]
+    notes += [f"LEFT OVER: {what}" for what in config.stash.get(_left, [])]
     if notes:
         terminalreporter.section("torch-chaos")
         for note in notes:

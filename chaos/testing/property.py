@@ -166,7 +166,8 @@ class Search:
             store(plan, found.result.folder / SCRIPT, folder)
             if before is not None:
                 shutil.rmtree(before)
-        return folder / PLAN
+        path = folder / PLAN
+        return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
     # -- the end
 

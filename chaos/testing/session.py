@@ -30,6 +30,7 @@ class TorchChaos:
         results: of all runs so far.
         folders: of all runs, those that came to no result included.
         keep: whether they stay when the test is over.
+        unfinished: whether the last run came to no result.
     """
 
     test: Owner
@@ -40,6 +41,7 @@ class TorchChaos:
     results: list[Result] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
     keep: bool = False
+    unfinished: bool = False
 
     def __repr__(self) -> str:
         return f"<torch_chaos of {self.test.name}>"
@@ -78,10 +80,12 @@ class TorchChaos:
         __tracebackhide__ = True
         needs.skip_or_fail(needs.missing(plan), self.options)
         folder = folder or self._folder()
+        self.unfinished = True
         try:
             result = self.bench.run(plan, folder)
         except Interrupted as interrupted:
             leave(interrupted)
+        self.unfinished = False
         self.results.append(result)
         return result
 

@@ -130,3 +130,19 @@ TestJobs.settings = settings(
     max_examples=25, stateful_step_count=25, deadline=None, derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
+
+
+PLAN = SimPlan(seed=1, world=3, steps=4, faults=(SimFault("f1", "process.kill", {"rank": 1}, {"step": 1}),))
+
+
+@pytest.mark.slow
+@SETTINGS
+@given(chaos.schedules(PLAN))
+def test_a_plan_holds_in_every_order_of_its_events(plan: SimPlan) -> None:
+    assert replace(plan, seed=1, schedule="uniform", changes=0) == PLAN
+    assert run_plan(plan).violation is None
+
+
+def test_schedules_are_different_orders() -> None:
+    found = find(chaos.schedules(PLAN), lambda plan: plan.schedule == "pct" and plan.seed > 5)
+    assert run_plan(found).violation is None

@@ -1,7 +1,8 @@
 """A job that costs nothing: ranks that count steps, and a supervisor that replaces those that die or freeze.
 
-Usage: job.py WORLD STEPS STEP_S [--leave-shm] [--leave-file] [--orphan] [--fail] [--busy]. No torch, no
-collectives: a rank that is replaced goes on after the last step that it committed.
+Usage: job.py WORLD STEPS STEP_S [--leave-shm] [--leave-file] [--orphan] [--fail] [--busy] [--stuck].
+No torch, no collectives: a rank that is replaced goes on after the last step that it committed. With --stuck
+every rank waits for ever once one was replaced.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ctypes
 import hashlib
 import mmap
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,6 +63,8 @@ def worker(rank: int, first: int, out: int) -> None:
     generation = 0
     for step in range(first, STEPS):
         generation = enter(rank, generation)
+        if "--stuck" in FLAGS and generation > 1:
+            signal.pause()
         events.emit("step.begin", rank=rank, generation=generation, step=step)
         spend(STEP_S)
         digest = hashlib.sha256(f"{os.environ['JOB_SEED']} {step}".encode()).hexdigest()[:16]

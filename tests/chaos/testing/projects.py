@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib import metadata
 from pathlib import Path
 
@@ -12,6 +13,14 @@ ROOT = Path(__file__).parents[3]
 ENTRY = "[pytest11]\ntorch_chaos = chaos.testing.plugin\n"
 # Real runs: a loaded machine takes its time.
 LONG_S = 150.0
+
+
+def documented(name: str) -> str:
+    """A file that docs/pytest.md shows, as it stands there: what readers copy is what is run."""
+    page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+    found = re.search(rf'^```python title="{re.escape(name)}"\n(.*?)^```', page, flags=re.M | re.S)
+    assert found is not None, f"docs/pytest.md shows no {name}"
+    return found[1]
 
 
 class Project:

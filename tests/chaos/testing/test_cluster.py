@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.testing.projects import Project
+from tests.chaos.testing.projects import Project, documented
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.slow
@@ -58,11 +59,12 @@ def test_local_nodes(project: Project) -> None:
 def test_network_namespaces(project: Project, require: Callable[[str], None]) -> None:
     require("netns")
     project.write("test_netns.py", NETNS)
-    project.pytest("--torch-chaos-require=netns").assert_outcomes(passed=1)
+    project.write("test_nodes.py", documented("test_nodes.py"))
+    project.write("test_entries.py", documented("test_entries.py"))
+    project.pytest("--torch-chaos-require=netns").assert_outcomes(passed=3)
     (journal,) = project.path.glob("**/undo.jsonl")
-    lines = journal.read_text().splitlines()
-    assert ['"op":"undo"' in lines[1], '"op":"undone"' in lines[2]] == [True, True]
-    assert '"clean":true' in lines[-1]
+    ops = [json.loads(line)["op"] for line in journal.read_text().splitlines()]
+    assert ops == ["open", "undo", "undone", "undo", "undone", "closed"]
 
 
 def test_what_is_missing_skips_and_what_is_required_fails(

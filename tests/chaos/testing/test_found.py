@@ -7,34 +7,17 @@ import sys
 
 import pytest
 
-from tests.chaos.testing.projects import Project
+from tests.chaos.testing.projects import Project, documented
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-# The scheduler is forgotten, as in `suites/workloads/seeded_bugs.py --bug forgotten_scheduler`.
-PROPERTY = """\
-import recovery, torch
-from chaos.strategies import fault_plans
-from chaos.testing import recovery_property
-
-@recovery_property(fault_plans(world=2, steps=10, faults=["process.kill", "collective.skip"], max_faults=2))
-def test_training_recovers(steps):
-    run, model = recovery.join(), torch.nn.Linear(8, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
-    run.protect(model=model, optimizer=optimizer)
-    ddp = run.data_parallel(model)
-    def step(index):
-        ddp(torch.randn(4, 8)).square().mean().backward()
-        optimizer.step(); scheduler.step(); optimizer.zero_grad()
-    for index in run.steps(steps): run.step(step, index)
-"""
-
 
 def test_a_seeded_bug_is_found_and_its_minimal_plan_fails_again(project: Project) -> None:
-    assert len(PROPERTY.splitlines()) <= 15
-    project.write("test_mine.py", PROPERTY)
+    # The scheduler is forgotten, as in `suites/workloads/seeded_bugs.py --bug forgotten_scheduler`.
+    mine = documented("test_property.py")
+    assert len(mine.splitlines()) <= 15
+    project.write("test_mine.py", mine)
     found = project.pytest("--torch-chaos-profile=ci", "--torch-chaos-report=reports")
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.testing.projects import KILL, STANDIN, TOO_LATE, Project, standin_suite
+from tests.chaos.testing.projects import KILL, TOO_LATE, Project, documented, standin_suite
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -36,10 +36,8 @@ def test_a_suite_file_runs_each_scenario_as_a_test(project: Project) -> None:
     assert kept.name == "too_late"
 
 
-WORKERS = f"""
+WORKERS = """
 import pytest
-
-SUITE = {{"kind": "custom", "file": {str(STANDIN)!r}}}
 
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.torch_chaos(suite="mine.yaml", only="kill")
@@ -59,25 +57,6 @@ def test_workers_do_not_disturb_each_other(project: Project, tmp_path: Path) -> 
     assert sorted(path.name for path in reports.iterdir()) == [f"test_kill-{n}" for n in range(4)]
     assert all((path / "kill" / "history.jsonl").is_file() for path in reports.iterdir())
 
-
-# The whole file of a user who tries it for the first time.
-FIRST = """\
-import pytest, recovery, torch
-
-def train(steps):
-    run = recovery.join()
-    model = torch.nn.Linear(8, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    run.protect(model=model, optimizer=optimizer)
-    ddp = run.data_parallel(model)
-    def step(index):
-        ddp(torch.randn(4, 8)).square().mean().backward(); optimizer.step(); optimizer.zero_grad()
-    for index in run.steps(steps): run.step(step, index)
-
-@pytest.mark.torch_chaos(faults=["process.kill"], world=2)
-def test_a_killed_rank_is_replaced(torch_chaos):
-    assert len(torch_chaos.run(train).assert_recovered().recoveries) == 1
-"""
 
 MORE = """
 
@@ -106,13 +85,14 @@ def waits_for_ever():
 
 def test_a_deadline_shows_where_every_rank_is(torch_chaos):
     fault = {"fault": "process.kill", "where": {"rank": 1}, "when": {"step": 3}}
-    torch_chaos.run(hangs, steps=9, faults=[fault], bounds={"run": "8s"}).assert_recovered()
+    torch_chaos.run(hangs, steps=9, faults=[fault], bounds={"run": "15s"}).assert_recovered()
 """
 
 
 def test_a_users_first_file_kills_a_rank_and_sees_it_recover(project: Project) -> None:
-    assert len(FIRST.splitlines()) <= 15
-    project.write("test_first.py", FIRST + MORE)
+    first = documented("test_first.py")
+    assert len(first.splitlines()) <= 15
+    project.write("test_first.py", first + MORE)
     done = project.pytest("-v")
     done.assert_outcomes(passed=1, failed=2)
     done.stdout.fnmatch_lines(
