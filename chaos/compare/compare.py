@@ -18,7 +18,7 @@ from enum import StrEnum
 from statistics import median
 
 from chaos.compare.rank_test import RankTest, Stratum, fair_limit, rank_test
-from chaos.compare.samples import TIMED, Samples, samples
+from chaos.compare.samples import STEP, TIMED, Samples, samples
 from chaos.report.model import Report
 
 ALL = "all scenarios"
@@ -123,10 +123,11 @@ def compare(before: Sequence[Report], after: Sequence[Report], limits: Limits | 
     found = list(_measured(old, new, shared, limits.floor_s))
     p_limit = fair_limit([one.test.least_p for one in found], limits.alpha)
     verdicts = [_verdict_change(name, old.ended[name], new.ended[name], limits.alpha) for name in shared]
+    times = tuple(_judged(one, limits, p_limit) for one in found)
     return Comparison(
         verdicts=tuple(verdicts),
-        times=tuple(_judged(one, limits, p_limit) for one in found),
-        notes=tuple(_notes(before, after, old, new)),
+        times=times,
+        notes=(*_notes(before, after, old, new), *_load_notes(times)),
         limits=limits,
         p_limit=p_limit,
     )
@@ -217,3 +218,10 @@ def _notes(before: Sequence[Report], after: Sequence[Report], old: Samples, new:
         values = [sorted({str(one.environment.get(key)) for one in side}) for side in (before, after)]
         if values[0] != values[1]:
             yield f"{key} differs: {', '.join(values[0])} before, {', '.join(values[1])} after"
+
+
+def _load_notes(times: Sequence[TimeChange]) -> Iterator[str]:
+    """A change to one phase leaves the others alone; a busy machine spares nothing, least of all a step."""
+    slower = {one.timed for one in times if one.change == Change.SLOWER}
+    if STEP in slower and len(slower) > len(TIMED) // 2:
+        yield "nearly everything is slower, an undisturbed step too: was the machine as idle as before?"

@@ -151,6 +151,19 @@ def test_a_number_is_taken_off_only_where_it_is_a_repeat() -> None:
     assert base_names(["v.2", "v.3"]) == {"v.2": "v.2", "v.3": "v.3"}
 
 
+def test_a_busy_machine_is_thought_of_when_everything_is_slower() -> None:
+    busy = repeats(2)
+    for scenario in busy.scenarios:
+        scenario.step_s = (scenario.step_s or 0.0) * 3
+        for recovery in scenario.recoveries:
+            for name in ("detect_s", "regroup_s", "transfer_s", "resume_s", "total_s", "measured_s"):
+                setattr(recovery, name, getattr(recovery, name) * 3)
+    found = compare([repeats(1)], [busy])
+    assert found.regressed
+    assert found.notes[-1].startswith("nearly everything is slower")
+    assert compare([repeats(1)], [repeats(2, slower="transfer")]).notes == ()
+
+
 def test_another_machine_is_said() -> None:
     other = repeats(2).model_copy(
         update={"environment": {**recorded()["environment"], "cpu": "another"}, "seed": 99}
