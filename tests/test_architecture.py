@@ -33,6 +33,8 @@ PURE = (
             *("fleet", "fleet_checks", "network", "node_faults", "post", "progress", "generate_nodes"),
         )
     ),
+    *(f"chaos/report/{name}.py" for name in ("coverage", "lanes", "lives", "loss", "trace")),
+    *(f"chaos/report/html/{name}.py" for name in ("evidence", "model", "page", "plots", "svg", "timeline")),
     "chaos/suite/durations.py",
     "chaos/suite/guess.py",
     "chaos/suite/model.py",
