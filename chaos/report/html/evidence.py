@@ -20,7 +20,7 @@ from chaos.report.stored import Line
 from chaos.report.table import seconds
 
 # The rest of a long line or of long evidence is in the files beside the page.
-MOST_TEXT = 240
+MOST_TEXT = 200
 MOST_DATA = 1200
 MOST_LINES = 300
 CUT = " …"

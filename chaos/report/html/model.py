@@ -83,12 +83,18 @@ class RecoveryView:
 
 @dataclass(frozen=True)
 class TimelineView:
-    """A drawing with the names of its lanes, each with its height in pixels."""
+    """A drawing with the names of its lanes, each with its height in pixels.
+
+    Attributes:
+        kinds: what the legend has to explain.
+        crowded: the small marks would hide everything else; they are shown when zoomed in.
+    """
 
     drawing: Markup
     names: tuple[tuple[str, int], ...]
     summary: str
     kinds: frozenset[str]
+    crowded: bool
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 # What paths are counted in: fine enough for the largest zoom.
-UNITS = 100_000
+UNITS = 1_000_000
 
 
 class Node:
@@ -60,7 +60,7 @@ def clean(text: str) -> str:
 def percent(part: float, whole: float) -> str:
     """A place on the way from left to right."""
     share = part / whole * 100 if whole > 0 else 0.0
-    return f"{min(100.0, max(0.0, share)):.4g}%"
+    return f"{min(100.0, max(0.0, share)):.6g}%"
 
 
 def units(part: float, whole: float) -> int:

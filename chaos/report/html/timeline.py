@@ -18,6 +18,8 @@ FINE = 5
 MOST_TICKS = 400
 # With more faults than this their names would lie on each other.
 MOST_NAMES = 24
+# And with more marks than this, so would they.
+MOST_MARKS = 200
 SHAPES = {
     "collective": "M0-5 5 0 0 5-5 0z",
     "worker.exit": "M-4-4 4 4M4-4-4 4",
@@ -80,7 +82,7 @@ def timeline(
     summary = _summary(lanes)
     drawing = svg.drawing(place.bottom + AXIS, *parts, label=f"timeline: {summary}", class_="lanes")
     names = (("faults", STRIP), *((name, place.height(name)) for name in lanes.names), ("seconds", AXIS))
-    return TimelineView(drawing, names, summary, _kinds(lanes))
+    return TimelineView(drawing, names, summary, _kinds(lanes), len(lanes.marks) > MOST_MARKS)
 
 
 def _kinds(lanes: Lanes) -> frozenset[str]:

@@ -18,7 +18,7 @@ def test_places_stay_on_the_drawing() -> None:
     assert svg.percent(-1, 4) == "0%"
     assert svg.percent(9, 4) == "100%"
     assert svg.percent(1, 0) == "0%"
-    assert svg.units(1, 3) == 33333
+    assert svg.units(1, 3) == 333333
     assert svg.units(5, 0) == 0
 
 

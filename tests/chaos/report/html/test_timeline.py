@@ -73,9 +73,17 @@ def test_a_long_history_stays_small() -> None:
     assert len(view.drawing) < 40_000
 
 
+def test_many_marks_wait_for_the_zoom() -> None:
+    job = Job(2).steps(1)
+    for _ in range(201):
+        job.emit("straggler", rank=0)
+    assert drawn(job.events)[0].crowded
+    assert not drawn(Job(2).steps(1).kill(1).finish().events)[0].crowded
+
+
 def test_ticks_too_close_to_tell_apart_are_one() -> None:
     assert thinned([3, 1, 2]) == [1, 2, 3]
-    kept = thinned(range(100_000))
+    kept = thinned(range(1_000_000))
     assert len(kept) == MOST_TICKS
     assert kept[0] == 0
 
