@@ -218,6 +218,19 @@ def _notes(before: Sequence[Report], after: Sequence[Report], old: Samples, new:
         values = [sorted({str(one.environment.get(key)) for one in side}) for side in (before, after)]
         if values[0] != values[1]:
             yield f"{key} differs: {', '.join(values[0])} before, {', '.join(values[1])} after"
+    loads = [_load(side) for side in (before, after)]
+    if loads[0] is not None and loads[1] is not None and abs(loads[0] - loads[1]) > 0.5:
+        yield f"the machine's load differs: {loads[0]:.1f} per processor before, {loads[1]:.1f} after"
+
+
+def _load(reports: Sequence[Report]) -> float | None:
+    """How many programs wanted each processor when the runs began, their mean; None where it is not told."""
+    found = []
+    for report in reports:
+        load, cpus = report.environment.get("load_before"), report.environment.get("cpus")
+        if isinstance(load, (int, float)) and isinstance(cpus, int) and cpus > 0:
+            found.append(load / cpus)
+    return sum(found) / len(found) if found else None
 
 
 def _load_notes(times: Sequence[TimeChange]) -> Iterator[str]:

@@ -49,6 +49,7 @@ def environment(plan: Plan, command: str) -> dict[str, object]:
         "machine": platform.machine(),
         "cpu": _cpu(),
         "cpus": len(os.sched_getaffinity(0)),
+        "load_before": round(os.getloadavg()[0], 2),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "executable": sys.executable,
         "plan_made_with_torch": plan.torch,

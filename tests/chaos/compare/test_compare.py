@@ -164,6 +164,16 @@ def test_a_busy_machine_is_thought_of_when_everything_is_slower() -> None:
     assert compare([repeats(1)], [repeats(2, slower="transfer")]).notes == ()
 
 
+@pytest.mark.parametrize(("load", "said"), [(7.0, 1), (1.2, 0), (None, 0)])
+def test_another_load_is_said(load: float | None, said: int) -> None:
+    def under(load: float | None) -> Report:
+        environment = {**recorded()["environment"], "cpus": 2, "load_before": load}
+        return repeats(1, count=1).model_copy(update={"environment": environment})
+
+    notes = compare([under(1.0)], [under(load)]).notes
+    assert notes == ("the machine's load differs: 0.5 per processor before, 3.5 after",) * said
+
+
 def test_another_machine_is_said() -> None:
     other = repeats(2).model_copy(
         update={"environment": {**recorded()["environment"], "cpu": "another"}, "seed": 99}
