@@ -241,6 +241,10 @@ class TargetPatch(Model):
     )
     env: dict[str, EnvValue] | None = None
     args: list[str] | None = Field(default=None, description="recovery: arguments of the script")
+    sources: list[str] | None = Field(
+        default=None,
+        description="recovery: further files that decide what is trained; a change makes another twin",
+    )
     preload: list[str] | None = Field(
         default=None, description="recovery: modules that the template process imports"
     )

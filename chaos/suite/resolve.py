@@ -14,7 +14,7 @@ from chaos.suite.model import Bounds, ClusterPatch, StepRule, TargetPatch
 COMMON = frozenset({"kind", "world", "steps", "env", "cwd", "ignore_files", "step", "restart"})
 KEYS: Mapping[str, frozenset[str]] = {
     "recovery": COMMON - {"step", "restart"}
-    | {"workload", "args", "preload", "spares", "max_restarts", "cluster"},
+    | {"workload", "args", "sources", "preload", "spares", "max_restarts", "cluster"},
     "command": COMMON | {"argv", "digest", "cluster"},
     "custom": COMMON | {"file", "options", "digest"},
 }

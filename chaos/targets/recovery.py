@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from chaos.clusters.base import Output, close_all
-from chaos.errors import TargetFailed
+from chaos.errors import TargetFailed, UserError
 from chaos.targets import paths
 from chaos.targets.base import End, Launch, Post, Running, Setting, Target
 from injectors import boot
@@ -75,13 +75,17 @@ class RecoveryTarget(Target):
 
     def check(self) -> None:
         paths.workload(self.spec["workload"], self.setting.folder)
+        for name in self.spec.get("sources") or ():
+            if not (self.setting.folder / name).is_file():
+                raise UserError(f"there is no source {name!r}", f"paths start at {self.setting.folder}")
 
     def files(self) -> list[Path]:
         import recovery
 
         # What the runtime computes is part of what a twin is compared with.
         runtime = sorted(Path(recovery.__path__[0]).rglob("*.py"))
-        return [paths.workload(self.spec["workload"], self.setting.folder), *runtime]
+        named = [self.setting.folder / name for name in self.spec.get("sources") or ()]
+        return [paths.workload(self.spec["workload"], self.setting.folder), *named, *runtime]
 
     def prepare(self) -> None:
         self._template.get()

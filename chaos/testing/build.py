@@ -88,7 +88,7 @@ def _function(program: Callable[..., object], wanted: Wanted, folder: Path) -> t
         args.setdefault("steps", wanted.steps)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SCRIPT).write_text(function.script(args), encoding="utf-8")
-    return {"kind": "recovery", "workload": SCRIPT}, wanted
+    return {"kind": "recovery", "workload": SCRIPT, "sources": function.sources(Path.cwd())}, wanted
 
 
 def _script(program: str | Path, wanted: Wanted, folder: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from chaos.errors import UserError
@@ -78,6 +79,23 @@ class Function:
             )
         return steps
 
+    def sources(self, project: Path) -> list[str]:
+        """Its file, and what that imports of the project: a change of any of it makes another twin.
+
+        Args:
+            project: the folder that is the user's own.
+        """
+        found = {self.file}
+        waiting = [self.module]
+        while waiting:
+            module = sys.modules.get(waiting.pop())
+            for name in _names_in(module):
+                file = str(getattr(sys.modules.get(name), "__file__", None))
+                if file not in found and _is_own(Path(file), project):
+                    found.add(file)
+                    waiting.append(name)
+        return sorted(found)
+
     def script(self, args: Mapping[str, Any]) -> str:
         """The script's text.
 
@@ -95,3 +113,21 @@ class Function:
         return _TEXT.format(
             qualname=self.qualname, file=self.file, module=self.module, path=path, kwargs=kwargs
         )
+
+
+def _names_in(module: ModuleType | None) -> set[str]:
+    """The modules that a module has imported, or imported something from."""
+    values = [*vars(module).values()] if module is not None else []
+    named = {
+        value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        for value in values
+    }
+    return {name for name in named if isinstance(name, str)}
+
+
+def _is_own(file: Path, project: Path) -> bool:
+    """Whether a file is the user's: neither installed nor ours."""
+    if file.suffix != ".py" or not file.is_relative_to(project) or "site-packages" in file.parts:
+        return False
+    ours = Path(__file__).parents[2]
+    return not any(file.is_relative_to(ours / name) for name in ("chaos", "injectors", "recovery", "suites"))

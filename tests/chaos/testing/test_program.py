@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -49,6 +50,29 @@ def test_a_function_within_a_function_is_refused() -> None:
 def test_arguments_are_data() -> None:
     with pytest.raises(UserError, match="its arguments go to other processes as JSON"):
         Function.of(trains).script({"rate": object()})
+
+
+def test_what_the_file_imports_of_its_project_decides_what_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def module(name: str, path: str, **imported: object) -> ModuleType:
+        made = ModuleType(name)
+        made.__file__ = str(tmp_path / path)
+        vars(made).update(imported)
+        monkeypatch.setitem(sys.modules, name, made)
+        return made
+
+    deep = module("my_layers", "my_layers.py")
+    module("my_models", "my_models.py", layers=deep)
+    module("my_unused", "my_unused.py")
+    library = module("a_library", ".venv/site-packages/a_library.py")
+    model = type("Model", (), {"__module__": "my_models"})
+    module("test_it", "test_it.py", Model=model, library=library, Function=Function)
+    function = Function(str(tmp_path / "test_it.py"), "test_it", "train", True, None)
+    assert function.sources(tmp_path) == [
+        str(tmp_path / name) for name in ("my_layers.py", "my_models.py", "test_it.py")
+    ]
+    assert Function.of(trains).sources(ROOT / "chaos") == [str(Path(__file__).resolve())]
 
 
 FILE = """
