@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup lint test check full
+.PHONY: setup lint test check docs full
 
 setup:
 	$(PYTHON) -m venv .venv
@@ -18,6 +18,9 @@ test:
 	$(BIN)/python -m pytest
 
 check: lint test
+
+docs:
+	$(BIN)/mkdocs build --strict --site-dir build/site
 
 full:
 	bash .ci/full

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from chaos import cards
+from chaos.export.cells import cell, joined
+from chaos.export.cli_page import cli_page
+from chaos.export.suite_page import suite_page
 from chaos.invariants import catalogue as invariants
 
 FRESHEN = "torch-chaos export docs"
@@ -28,19 +31,16 @@ def pages() -> dict[str, str]:
     """Every generated page: path below docs/ -> text."""
     known = cards.cards()
     families = list(dict.fromkeys(card["family"] for card in known))
-    found = {"faults.md": _joined(_overview(known, families)), "invariants.md": _joined(_invariants())}
+    found = {
+        "faults.md": joined(_overview(known, families)),
+        "invariants.md": joined(_invariants()),
+        "reference/suite.md": joined(suite_page(MADE)),
+        "reference/cli.md": joined(cli_page(MADE)),
+    }
     for family in families:
         mine = [card for card in known if card["family"] == family]
-        found[f"faults/{family}.md"] = _joined(_family(family, mine))
+        found[f"faults/{family}.md"] = joined(_family(family, mine))
     return found
-
-
-def _joined(lines: Iterator[str]) -> str:
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _overview(known: list[dict[str, Any]], families: list[str]) -> Iterator[str]:
@@ -55,8 +55,8 @@ def _overview(known: list[dict[str, Any]], families: list[str]) -> Iterator[str]
         for card in known:
             if card["family"] == family:
                 seen, undo = card["seen_as"] or "nothing", "yes" if card["has_undo"] else "-"
-                tested = "yes" if card["untested"] is None else f"no: {_cell(card['untested'])}"
-                yield f"| `{card['id']}` | {_cell(card['summary'])} | {seen} | {undo} | {tested} |"
+                tested = "yes" if card["untested"] is None else f"no: {cell(card['untested'])}"
+                yield f"| `{card['id']}` | {cell(card['summary'])} | {seen} | {undo} | {tested} |"
         yield ""
 
 
@@ -65,18 +65,18 @@ def _family(family: str, mine: list[dict[str, Any]]) -> Iterator[str]:
     yield f"{FAMILIES[family]} {MADE}; [all families](../faults.md).\n"
     for card in mine:
         yield f"## `{card['id']}`\n"
-        yield f"{_cell(card['summary'])}\n"
-        yield f"- **Stands for** {_cell(card['stands_for'])}."
-        yield f"- **Does not certify** {_cell(card['does_not_certify'])}."
+        yield f"{cell(card['summary'])}\n"
+        yield f"- **Stands for** {cell(card['stands_for'])}."
+        yield f"- **Does not certify** {cell(card['does_not_certify'])}."
         yield f"- **Seen as** {card['seen_as'] or 'no recovery'}. Acts {card['acts']}."
-        yield f"- **Proof**: {_cell(card['evidence'])}"
-        yield f"- **Undo**: {_cell(card['undo'])}"
+        yield f"- **Proof**: {cell(card['evidence'])}"
+        yield f"- **Undo**: {cell(card['undo'])}"
         if card["privileges"] or card["needs"]:
             yield f"- **Needs** {', '.join([*card['privileges'], *card['needs']])}."
         yield from _mechanisms(card["mechanisms"])
         yield f"- **Exercised by** {_exercised(card['exercised_by'])}"
         if card["untested"]:
-            yield f"- **Untested**: {_cell(card['untested'])}."
+            yield f"- **Untested**: {cell(card['untested'])}."
         yield ""
         if card["parameters"]:
             yield "| parameter | default | allowed | |"
@@ -87,11 +87,11 @@ def _family(family: str, mine: list[dict[str, Any]]) -> Iterator[str]:
 
 def _mechanisms(ways: list[dict[str, str]]) -> Iterator[str]:
     if len(ways) == 1:
-        yield f"- **Mechanism**: {ways[0]['name']} ({_cell(ways[0]['fidelity'])})."
+        yield f"- **Mechanism**: {ways[0]['name']} ({cell(ways[0]['fidelity'])})."
         return
     yield "- **Mechanisms**, best first; the first that works is taken:"
     for number, way in enumerate(ways, 1):
-        yield f"    {number}. {way['name']}: {_cell(way['fidelity'])}"
+        yield f"    {number}. {way['name']}: {cell(way['fidelity'])}"
 
 
 def _exercised(used: list[dict[str, str]]) -> str:
@@ -104,7 +104,7 @@ def _parameter(item: dict[str, Any]) -> str:
     allowed = ", ".join(f"`{choice}`" for choice in item["choices"])
     if item["minimum"] is not None or item["maximum"] is not None:
         allowed = f"{item['minimum']} to {item['maximum']} {item['unit']}".strip()
-    return f"| `{item['name']}` | {default} | {allowed or item['kind']} | {_cell(item['help'])} |"
+    return f"| `{item['name']}` | {default} | {allowed or item['kind']} | {cell(item['help'])} |"
 
 
 def _invariants() -> Iterator[str]:
@@ -114,4 +114,4 @@ def _invariants() -> Iterator[str]:
     yield "| invariant | what is held |"
     yield "|---|---|"
     for name, invariant in invariants.items():
-        yield f"| `{name}` | {_cell(invariant.summary)} |"
+        yield f"| `{name}` | {cell(invariant.summary)} |"
