@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from chaos import cards
+from chaos.export.api_page import api_page
 from chaos.export.cells import cell, joined
 from chaos.export.cli_page import cli_page
 from chaos.export.suite_page import suite_page
@@ -36,6 +37,7 @@ def pages() -> dict[str, str]:
         "invariants.md": joined(_invariants()),
         "reference/suite.md": joined(suite_page(MADE)),
         "reference/cli.md": joined(cli_page(MADE)),
+        "reference/api.md": joined(api_page(MADE)),
     }
     for family in families:
         mine = [card for card in known if card["family"] == family]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import recovery
+from chaos.export.api_page import api_page, exported, found
 from chaos.export.cells import cell
 from chaos.export.cli_page import cli_page
 from chaos.export.suite_page import DURATION, NAMED, suite_page, words
@@ -50,3 +52,19 @@ def test_every_verb_has_its_section_and_its_options() -> None:
 
 def test_a_cell_is_one_line() -> None:
     assert cell("a |\n  b") == "a \\| b"
+
+
+def test_every_public_name_is_told_with_its_signature_and_its_words() -> None:
+    text = "\n".join(api_page("Made"))
+    assert exported("recovery") == sorted(recovery.__all__)
+    assert [name for name in recovery.__all__ if f"\n### `{name}" not in text] == []
+    assert "\n#### `Run.steps(total: int) -> Iterator[int]`\n" in text
+    assert "\n#### `Run.committed: int`\n\nNumber of committed steps.\n" in text
+    assert "\n- `RecoveryError`: the loop went on without `run.step`.\n" in text
+    # What Hypothesis hands in is nothing that a caller gives.
+    assert "DrawFn" not in text
+
+
+def test_a_name_that_is_nowhere_is_an_error() -> None:
+    with pytest.raises(LookupError, match="recovery has no joined"):
+        found("recovery", "joined")
