@@ -18,7 +18,7 @@ DOCUMENTS = (
     "CHANGELOG.md",
     "reports/README.md",
     "docs/*.md",
-    "docs/faults/*.md",
+    "docs/*/*.md",
 )
 
 
@@ -77,6 +77,6 @@ def test_every_verb_in_the_documents_exists() -> None:
     said = {
         verb
         for path in documents()
-        for verb in re.findall(r"torch-chaos ([a-z]+)", path.read_text(encoding="utf-8"))
+        for verb in re.findall(r"(?m)(?:`|^ {4}|/)torch-chaos ([a-z]+)", path.read_text(encoding="utf-8"))
     }
     assert said - verbs == set()

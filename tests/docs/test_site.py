@@ -35,6 +35,12 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -
             == []
         )
     assert not list((tmp_path / "site").rglob("outside_links*"))
+    # A file outside docs/ is named where a page links to it; a page of docs/ stays a link.
+    page = (tmp_path / "site" / "writing-a-fault.html").read_text(encoding="utf-8")
+    assert "<code>injectors/process/stop.py</code> is the one to copy" in page
+    assert 'href="../faults.html"' in (tmp_path / "site" / "faults" / "process.html").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.slow
