@@ -12,7 +12,8 @@ import pytest
 from tests.chaos.runs import COMMAND, ROOT, environment
 from tests.docs.blocks import Block, blocks
 
-pytestmark = pytest.mark.slow
+# Each starts interpreters that import torch; a loaded machine takes its time.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def shown(page: str, language: str) -> list[Block]:
@@ -22,7 +23,7 @@ def shown(page: str, language: str) -> list[Block]:
 def run(folder: Path, *command: str, **env: str) -> str:
     done = subprocess.run(
         command, cwd=folder, env=environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1", **env),
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
