@@ -69,6 +69,7 @@ def test_a_node_that_was_killed_comes_back_under_its_name_and_address(
     for pid in [*cluster.processes_of(1), before.pid]:
         os.kill(pid, signal.SIGKILL)
     assert support.wait_end(running).signal == 9
+    assert processes.wait_ended(before.pid, 10.0)
     running.stop()
     with pytest.raises(TargetFailed, match="node1 is gone"):
         support.start(cluster, 1, tmp_path / "log", ["true"])
