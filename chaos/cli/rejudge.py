@@ -14,7 +14,8 @@ from chaos.judge import ScenarioVerdict, exit_code, judge
 from chaos.plan import Plan, PlannedScenario
 from chaos.report.junit import Inconclusive
 from chaos.report.pages import write_pages
-from chaos.runner.run import PLAN, REPORT, read_plan, write
+from chaos.report.stored import PLAN, REPORT
+from chaos.runner.run import read_plan, write
 from chaos.runner.view import Format, show
 from injectors.catalogue import CATALOGUE
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.compare.read import REPORT, read_report
+from chaos.compare.read import read_report
 from chaos.errors import Exit, UserError
 from chaos.plan import Plan, PlannedScenario, matches
+from chaos.report.stored import PLAN, REPORT
 from chaos.runner.interrupt import Interrupted, Interrupts
-from chaos.runner.run import PLAN, read_plan
+from chaos.runner.run import read_plan
 from chaos.shrinking.artefacts import file_name
 from chaos.shrinking.ask import ask
 from chaos.shrinking.failure import Failure, Outcome, failure_of

@@ -242,13 +242,7 @@ class Loose(Running):
         return left
 
     def stop(self) -> None:
-        limit = time.monotonic() + STOP_S
-        # Looked for again until none is left: one may just be forking another.
-        while (left := self._left()) and time.monotonic() < limit:
-            for process in left:
-                processes.kill(process)
-            for process in left:
-                processes.wait_ended(process.pid, max(0.0, limit - time.monotonic()))
+        processes.kill_all(self._left, STOP_S)
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()

@@ -13,7 +13,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from injectors import marks
@@ -172,14 +172,19 @@ def wait_ended(pid: int, timeout_s: float) -> bool:
 
 
 def kill_marked(run: str, timeout_s: float, spare: Collection[int] = ()) -> list[Process]:
-    """SIGKILL every process of a run until two looks in a row find none; returns those that would not die.
+    """SIGKILL every process of a run; returns those that would not die."""
+    return kill_all(lambda: marked(run, spare), timeout_s)
+
+
+def kill_all(look: Callable[[], list[Process]], timeout_s: float) -> list[Process]:
+    """SIGKILL what `look` finds until two looks in a row find none; returns those that would not die.
 
     Looking again is what catches a process that was forked between the look and the kill.
     """
     limit = time.monotonic() + timeout_s
     quiet = 0
     while True:
-        found = marked(run, spare)
+        found = look()
         quiet = 0 if found else quiet + 1
         if quiet >= 2 or time.monotonic() > limit:
             return found

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from chaos.errors import UserError
 from chaos.report.model import Report
+from chaos.report.stored import REPORT
 
-REPORT = "report.json"
 _STAMP = re.compile(r"-(\d{8}-\d{6})(?:-\d+)?$")
 
 

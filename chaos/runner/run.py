@@ -25,6 +25,7 @@ from chaos.history import History
 from chaos.judge import ScenarioVerdict, exit_code, judge
 from chaos.plan import Plan, PlannedScenario
 from chaos.report.pages import write_pages
+from chaos.report.stored import PLAN, REPORT
 from chaos.runner import facts, preflight
 from chaos.runner.context import Context
 from chaos.runner.interrupt import Interrupted, Interrupts
@@ -35,9 +36,6 @@ from chaos.targets import paths
 from chaos.targets.base import End, Setting, Target
 from chaos.targets.make import make_target, sources_of
 from injectors.catalogue import CATALOGUE
-
-PLAN = "plan.json"
-REPORT = "report.json"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from chaos.clusters import processes
+from injectors import signals
 
 NUMBER = signal.SIGURG
 ANSWER_S = 1.0
@@ -49,7 +50,7 @@ def _one(pid: int, start_ticks: int, printed: Path) -> str:
         return "  it has ended\n"
     if process.state in "Tt":
         return "  it is stopped and cannot answer\n"
-    if not handles(pid):
+    if not signals.mask_has(pid, "SigCgt", NUMBER):
         return "  it is no Python process that answers\n"
     begin = printed.stat().st_size
     try:
@@ -72,13 +73,3 @@ def _answer(printed: Path, begin: int) -> str:
         time.sleep(LOOK_S)
     lines = said.decode(errors="replace").splitlines()
     return "".join(f"  {line}\n" for line in lines) or "  it did not answer\n"
-
-
-def handles(pid: int) -> bool:
-    """Whether a process has set up an answer: to any other the signal means nothing."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "SigCgt: 0")
-    return bool(int(caught.split()[1], 16) >> (NUMBER - 1) & 1)

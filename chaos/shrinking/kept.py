@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaos.plan import Plan, PlannedScenario
+from chaos.report.stored import PLAN
 from chaos.runner.desk import moment
-from chaos.runner.run import PLAN, write
+from chaos.runner.run import write
 from chaos.shrinking.artefacts import file_name, plan_of, pytest_file
 from chaos.shrinking.failure import Failure
 from chaos.shrinking.real import RealRuns

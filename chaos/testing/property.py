@@ -30,7 +30,8 @@ from hypothesis.strategies import SearchStrategy
 
 from chaos.errors import UserError
 from chaos.plan import Plan
-from chaos.runner.run import PLAN, write
+from chaos.report.stored import PLAN
+from chaos.runner.run import write
 from chaos.testing.calling import TRAINING
 from chaos.testing.current import current, options
 from chaos.testing.plans import FaultPlan

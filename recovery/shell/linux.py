@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,6 +164,17 @@ def shut_sockets(pid: int, ends: Ends) -> int:
     finally:
         os.close(pidfd)
     return count
+
+
+def own_sockets() -> Iterator[tuple[int, socket.socket]]:
+    """This process's sockets as they are now: the inode of each, and a copy that is closed afterwards."""
+    for fd in _socket_fds(os.getpid()):
+        try:
+            copy = socket.socket(fileno=os.dup(fd))
+        except OSError:
+            continue  # closed meanwhile
+        with copy:
+            yield os.fstat(copy.fileno()).st_ino, copy
 
 
 def _socket_fds(pid: int) -> list[int]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import base64
 import datetime
 import json
-import os
 import socket
-import stat
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from recovery.shell.channel import Channel
+from recovery.shell.linux import own_sockets
 from recovery.shell.rendezvous_address import LISTENS, loopback_address
 
 _c10d: Any = torch._C._distributed_c10d
@@ -105,18 +104,11 @@ def form_gloo(store: Any, rank: int, size: int, generation: int, address: str) -
 def _listening_ports(address: str) -> set[int]:
     """Ports of this process's listening sockets at an address."""
     found = set()
-    for name in os.listdir("/proc/self/fd"):
+    for _, sock in own_sockets():
         try:
-            if not stat.S_ISSOCK(os.stat(f"/proc/self/fd/{name}").st_mode):
-                continue
-            sock = socket.socket(fileno=os.dup(int(name)))
+            listens = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            if listens and sock.getsockname()[0] == address:
+                found.add(int(sock.getsockname()[1]))
         except OSError:
-            continue  # gone meanwhile
-        with sock:
-            try:
-                listens = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-                if listens and sock.getsockname()[0] == address:
-                    found.add(int(sock.getsockname()[1]))
-            except OSError:
-                continue  # of another kind
+            continue  # of another kind
     return found

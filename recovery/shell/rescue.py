@@ -14,7 +14,6 @@ from __future__ import annotations
 import datetime
 import os
 import socket
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from recovery import events
+from recovery.shell.linux import own_sockets
 from recovery.shell.rendezvous import GROUP_TIMEOUT
 
 LOOK_S = 0.05
@@ -261,17 +261,9 @@ class _Helper:
 
 def _connections() -> set[int]:
     """The inodes of this process's connected or once connected TCP sockets."""
-    found = set()
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            seen = os.stat(f"/proc/self/fd/{name}")
-            if not stat.S_ISSOCK(seen.st_mode):
-                continue
-            copy = socket.socket(fileno=os.dup(int(name)))
-        except OSError:
-            continue  # closed meanwhile
-        with copy:
-            internet = copy.family in (socket.AF_INET, socket.AF_INET6)
-            if internet and not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                found.add(seen.st_ino)
-    return found
+    return {
+        inode
+        for inode, sock in own_sockets()
+        if sock.family in (socket.AF_INET, socket.AF_INET6)
+        and not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    }
