@@ -22,6 +22,7 @@ from recovery.core.coordinator import Coordinator, Phase
 from recovery.core.door import Admitted, Hello
 from recovery.core.fleet import FleetCoordinator
 from recovery.core.member import Stage
+from recovery.core.pace import pace_of
 
 if TYPE_CHECKING:
     from random import Random
@@ -221,8 +222,7 @@ class FleetWorld(World):
         known = [one for one in read if one is not None]
         if len(known) < len(read) or any(one.generation != coordinator.generation for one in known):
             return
-        pace = sorted(one.step_s for one in known if one.warm)
-        step_s = pace[len(pace) // 2] if pace else None
+        step_s = pace_of(one.step_s for one in known if one.warm)
         if step_s is not None and step_s != coordinator.step_s:
             self.tell(m.Pace(step_s))
         common = min(one.issued for one in known)

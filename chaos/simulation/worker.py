@@ -73,6 +73,7 @@ class Worker:
         "spoilt",
         "step_s",
         "step_started",
+        "step_times",
         "stopped",
         "struck",
         "taint",
@@ -113,6 +114,7 @@ class Worker:
         self.counted_generation = 0
         self.issued = self.done = self.commits = 0
         self.issued_at = self.changed_at = self.step_s = self.busy_until = 0.0
+        self.step_times = world.machines.step_times()
         self.chain: list[int] = []
         # where it is
         self.group: Group | None = None
@@ -451,7 +453,7 @@ class Worker:
     def _committed(self, action: o.Commit) -> None:
         world = self.world
         self.commits += 1
-        self.step_s = world.now - self.step_started
+        self.step_s = self.step_times.add(world.now - self.step_started)
         self.changed_at = world.now
         world.checks.committed(self, action)
         world.reached(self, "step.commit", action.version - 1)

@@ -29,6 +29,7 @@ from recovery.core.errors import ProtocolError
 from recovery.core.fleet import FleetCoordinator
 from recovery.core.lease import Lease
 from recovery.core.member import Member, Stage
+from recovery.core.pace import StepTimes, pace_of
 
 if TYPE_CHECKING:
     from random import Random
@@ -60,6 +61,7 @@ class Machines:
     coordinator: Callable[[Config], Coordinator] = Coordinator
     member: Callable[[int, int], Member] = Member
     judge: Callable[..., blame.Verdict | None] = blame.judge
+    step_times: Callable[[], StepTimes] = StepTimes
     check_sequence: bool = True
     fleet: Callable[[Config], FleetCoordinator] = FleetCoordinator
     lease: Callable[[Config, float], Lease] = Lease
@@ -297,8 +299,7 @@ class World:
             return
         if any(member.counted_generation != generation for member in members):
             return
-        pace = sorted(member.step_s for member in members if member.commits > 1)
-        step_s = pace[len(pace) // 2] if pace else None
+        step_s = pace_of(member.step_s for member in members if member.commits > 1)
         if step_s is not None and step_s != coordinator.step_s:
             self.tell(m.Pace(step_s))
         common = min(member.issued for member in members)

@@ -23,7 +23,7 @@ class Config:
     hang_min_s: float = 1.0
     """Never accuse a rank of a hang sooner than this (healthy arrival skew reached 160 ms)."""
     hang_factor: float = 8.0
-    """Limit for a late rank: this many observed (warm) step times."""
+    """Limit for a late rank: this many step times, as they are at the present pace (`core.pace`)."""
     cold_limit_s: float = 30.0
     """Limit for a rank that has not yet committed a step in this process (compilation, first batch)."""
     start_limit_s: float = 120.0

@@ -16,6 +16,7 @@ from recovery.core import messages as m
 from recovery.core import orders as o
 from recovery.core.member import Member as Protocol
 from recovery.core.member import Stage
+from recovery.core.pace import StepTimes
 from recovery.errors import Interrupted, RecoveryError
 from recovery.shell import transfer, wire
 from recovery.shell.agreement import Agreement
@@ -46,6 +47,7 @@ class Member:
         self.result: Any = None
         """What the last committed step returned here (or at the peer it was adopted from)."""
         self.again = False
+        self._step_times = StepTimes()
         self._manifest: dict[str, Any] = {}
         self.world = self._init_torch_distributed()
         if not self.backend.released_from_outside or os.environ.get("RECOVERY_RELEASE") == "inside":
@@ -290,7 +292,7 @@ class Member:
 
     def commit(self, index: int, result: Any, step_s: float) -> None:
         self.result = result
-        self.membership.slot.committed(index + 1, step_s)
+        self.membership.slot.committed(index + 1, self._step_times.add(step_s))
         self._tell(o.Done(index))
 
     # ------------------------------------------------------------------ the channel

@@ -120,8 +120,8 @@ class Slot:
             return None
         return int(self.ints[RING_AT + number % RING])
 
-    def committed(self, version: int, step_s: float) -> None:
-        self.floats[STEP_S] = step_s
+    def committed(self, version: int, pace_s: float) -> None:
+        self.floats[STEP_S] = pace_s
         self.ints[VERSION] = version
         self.ints[COMMITS] += 1
         self.alive()

@@ -8,6 +8,7 @@ from recovery.core import messages as m
 from recovery.core.blame import Progress, judge
 from recovery.core.config import Config
 from recovery.core.coordinator import Coordinator, Phase, Slot, Status
+from recovery.core.pace import pace_of
 from recovery.core.straggler import Straggler, Stragglers
 from recovery.shell import page as words
 from recovery.shell.page import Page
@@ -64,8 +65,7 @@ class Watch:
         slots = [self._page.slots[slot.rank] for slot in members]
         if any(slot.ints[words.GENERATION] != generation for slot in slots):
             return
-        pace = [s.floats[words.STEP_S] for s in slots if s.ints[words.COMMITS] > 1]
-        step_s = sorted(pace)[len(pace) // 2] if pace else None
+        step_s = pace_of(slot.floats[words.STEP_S] for slot in slots if slot.ints[words.COMMITS] > 1)
         if step_s is not None and step_s != coordinator.step_s:
             yield m.Pace(step_s)
         common = min(slot.ints[words.ISSUED] for slot in slots)

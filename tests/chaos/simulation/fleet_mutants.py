@@ -14,6 +14,7 @@ from recovery.core.door import Admitted, Door, Hello, Later, Refused
 from recovery.core.fleet import FleetCoordinator
 from recovery.core.lease import Lease
 from recovery.core.nodes import Node, Standing
+from recovery.core.pace import StepTimes
 from recovery.core.slots import Phase, Slot, Status
 from tests.chaos.simulation.mutants import MUTANTS, Mutant, mutant
 
@@ -331,7 +332,18 @@ class LateToFinishIsKilled(Coordinator):
         return super()._overdue(slot, now)
 
 
+class LastStepIsThePace(StepTimes):
+    def add(self, step_s: float) -> float:
+        return step_s
+
+
 BY_PLAN = (
+    Mutant(
+        "last_step_is_the_pace",
+        "after a hang that ended by itself the next one is found many times later",
+        Machines(step_times=LastStepIsThePace),
+        nodes=0,
+    ),
     Mutant(
         "late_to_finish_is_killed",
         "a healthy rank is ended because what it waits for was lost with one that had finished",
