@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import functools
 import importlib.util
 import os
 import shutil
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import psutil
@@ -31,6 +33,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if marked and not _has_gpu():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no accelerator on this machine"))
+
+
+# -- beside each other -------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Under pytest-xdist a test marked `alone` waits until no other one runs, and the others wait for it.
+
+    Around the whole protocol, so that what it waits is no part of a test's time limit.
+    """
+    name = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if name is None:
+        return (yield)
+    alone = item.get_closest_marker("alone") is not None
+    with open(Path(tempfile.gettempdir(), f"torch-chaos-tests-{name}"), "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        return (yield)
 
 
 # -- capabilities ------------------------------------------------------------------------------------------

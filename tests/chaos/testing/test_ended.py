@@ -78,7 +78,6 @@ def closed_journal(folder: Path) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def test_a_deadline_of_the_test_runner_shows_where_the_ranks_are(project: Project) -> None:
-    pytest.importorskip("pytest_timeout")
     project.write("mine.yaml", STUCK)
     done = project.pytest("mine.yaml", "--timeout=20", "--timeout-method=signal")
     done.assert_outcomes(failed=1)

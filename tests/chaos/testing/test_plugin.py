@@ -90,7 +90,6 @@ def test_options_have_twins_and_a_wrong_value_is_a_usage_error(
 
 
 def test_a_random_seed_is_one_for_all_workers_and_known_as_the_last(project: Project) -> None:
-    pytest.importorskip("xdist")
     told = "def test_{0}(torch_chaos):\n    print('root', torch_chaos.options.seed.number)\n"
     project.write("test_seed.py", told.format("a") + told.format("b"))
     done = project.pytest("--torch-chaos-seed=random", "-n", "2", "-rP")

@@ -47,7 +47,6 @@ def test_kill(torch_chaos, number):
 
 
 def test_workers_do_not_disturb_each_other(project: Project, tmp_path: Path) -> None:
-    pytest.importorskip("xdist")
     project.write("mine.yaml", standin_suite(KILL))
     project.write("test_workers.py", WORKERS)
     reports = project.path / "reports"

@@ -30,7 +30,7 @@ from tests.chaos.undo.doomed import Point
 from tests.chaos.undo.setups import SETUPS, Stage, fault_of, needs_of, plan_for, ways
 from tests.chaos.undo.strangers import strangers
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 BOUND_S = 5.0
 SAMPLED_FAULTS, SAMPLED_POINTS = 3, 3
