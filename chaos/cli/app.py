@@ -176,7 +176,7 @@ def plan(
     format: FormatOption = "rich",
 ) -> None:
     """Show what a suite and a seed resolve to; with --format json, the plan itself."""
-    from chaos.cli import suites as verbs
+    from chaos.cli import plan as verbs
 
     verbs.plan(suite, seed, only, repeat, format)
 

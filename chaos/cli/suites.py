@@ -1,4 +1,7 @@
-"""`validate`, `plan` and `schema`."""
+"""`validate` and `schema`: what a suite file may say, and whether one does.
+
+Nothing here can run a suite, so a check of files costs no import of what runs them.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,8 @@ import json
 import sys
 from typing import Literal
 
-from chaos.cli.runs import plan_of
 from chaos.errors import UserError
-from chaos.plan import Plan, PlannedScenario
-from chaos.runner.desk import moment
-from chaos.runner.view import Format
 from chaos.suite import SuiteError, load
-from chaos.suite.durations import spelled
 from injectors.catalogue import CATALOGUE
 
 
@@ -34,47 +32,6 @@ def validate(names: list[str]) -> None:
         count = sum(len(error.problems) if isinstance(error, SuiteError) else 1 for error in wrong)
         print(*wrong, sep="\n", file=sys.stderr)
         raise UserError(f"{count} problems")
-
-
-def plan(name: str, seed: int | None, only: str | None, repeat: int, form: Format) -> None:
-    """Print a plan: for people, or the canonical JSON."""
-    made = plan_of(name, seed, only, repeat)
-    if form == "json":
-        print(made.to_json())
-        return
-    print("\n".join(lines_of(made)))
-
-
-def lines_of(made: Plan) -> list[str]:
-    """A plan for people to read."""
-    lines = [f"{made.suite}: seed {made.seed}, sha256 {made.hash}"]
-    for scenario in made.scenarios:
-        target = scenario.target
-        what = target.get("workload") or target.get("file") or " ".join(target.get("argv", []))
-        lines.append(f"{scenario.name}  [{target['kind']}: {what}, world {target['world']}]")
-        for fault in scenario.faults:
-            lines.append(f"    {fault.id} {fault.name}: {moment(fault)}{_lasting(fault.duration_s)}")
-        if target["kind"] != "recovery":
-            lines.append(f"    a step is {step_rule(scenario)}")
-        lines.append(f"    expects {scenario.expect['verdict']}; twin {scenario.twin}")
-    return lines
-
-
-def step_rule(scenario: PlannedScenario) -> str:
-    """What counts as a step in a script that was not written for us, in words."""
-    step = scenario.target.get("step") or {}
-    which = f"optimizer number {step['index']}" if step.get("index") else "the first optimizer that steps"
-    match step.get("rule", "optimizer"):
-        case "every_n":
-            return f"every {step['n']} steps of {which}"
-        case "stdout":
-            return f"a line on stdout that matches {step['pattern']!r}"
-        case _:
-            return f"one step of {which} (updates left out by an AMP scaler included)"
-
-
-def _lasting(duration_s: float | None) -> str:
-    return "" if duration_s is None else f", for {spelled(duration_s)}"
 
 
 def schema(what: Literal["suite", "report"]) -> None:

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import inspect
 import keyword
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import injectors
-from injectors.catalogue import CATALOGUE, collect, get
+from injectors.catalogue import CATALOGUE, FAMILIES, collect, get
 from injectors.fault import Fault, FaultError
 from injectors.process.kill import ProcessKill
 
@@ -72,6 +73,21 @@ def test_families_are_complete() -> None:
         ["hang", "delay", "error", "skip", "extra", "mismatch", "corrupt"]
     )
     assert sorted(found["numeric"]) == sorted(["bitflip", "nan", "scale"])
+
+
+def test_every_fault_is_found_in_the_family_that_its_name_begins_with() -> None:
+    listed = [fault.id for family in FAMILIES for fault in import_module(f"injectors.{family}").FAULTS]
+    assert listed == list(CATALOGUE)
+    assert len(CATALOGUE) == len(listed)
+    assert [CATALOGUE[name].id for name in listed] == listed
+    folders = {path.parent.name for path in Path(injectors.__path__[0]).glob("*/__init__.py")}
+    # A new family that nobody named would have faults that nobody could use.
+    assert folders - {"agent", "cluster"} == set(FAMILIES)
+
+
+def test_a_name_of_no_fault_is_in_no_family() -> None:
+    for name in ("process.kil", "agent.boot", "process", "", 5):
+        assert name not in CATALOGUE
 
 
 def test_a_duplicate_id_raises() -> None:
