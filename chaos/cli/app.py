@@ -89,7 +89,10 @@ def replay(
     junit: JunitOption = None,
     inconclusive: InconclusiveOption = "error",
 ) -> None:
-    """Run a stored plan again: the same faults, on the same ranks, at the same moments."""
+    """Run a stored plan again: the same faults, on the same ranks, at the same moments.
+
+    Example: torch-chaos replay reports/smoke-20260101-120000/plan.json --only three_kills
+    """
     from chaos.cli import runs
 
     raise typer.Exit(runs.replay(plan, only, runs.Output(report_dir, format, junit, inconclusive)))
@@ -107,7 +110,7 @@ def report(
 ) -> None:
     """Judge a stored run's histories again, and write its reports anew, without running anything.
 
-    Example: torch-chaos report reports/smoke-20250101-120000
+    Example: torch-chaos report reports/smoke-20260101-120000
     """
     if as_is:
         from chaos.cli import report as drawn
@@ -136,7 +139,9 @@ def diff(
 ) -> None:
     """Compare two runs: verdicts, recovery times by phase, the time of a step. Exits with 1 if B is worse.
 
-    Example: torch-chaos diff reports/main reports/branch, both made with --repeat 10
+    Runs made with --repeat 10 say more.
+
+    Example: torch-chaos diff reports/main reports/branch --slower-than 1.2
     """
     from chaos.cli import diff as verbs
 
@@ -161,7 +166,10 @@ def history(
 
 @app.command()
 def validate(suites: SuiteArgs) -> None:
-    """Check suite files: every problem at once, with line, key and remedy."""
+    """Check suite files: every problem at once, with line, key and remedy.
+
+    Example: torch-chaos validate smoke suites/mine.yaml
+    """
     from chaos.cli import suites as verbs
 
     verbs.validate(suites)
@@ -175,7 +183,10 @@ def plan(
     repeat: RepeatOption = 1,
     format: FormatOption = "rich",
 ) -> None:
-    """Show what a suite and a seed resolve to; with --format json, the plan itself."""
+    """Show what a suite and a seed resolve to; with --format json, the plan itself.
+
+    Example: torch-chaos plan smoke --seed 7 --only 'kill_*'
+    """
     from chaos.cli import plan as verbs
 
     verbs.plan(suite, seed, only, repeat, format)
@@ -188,7 +199,10 @@ def list_(
     ] = "faults",
     json: JsonOption = False,
 ) -> None:
-    """List the faults, the invariants or the shipped suites."""
+    """List the faults, the invariants or the shipped suites.
+
+    Example: torch-chaos list invariants
+    """
     from chaos.cli import catalogue
 
     catalogue.show_list(what, json)
@@ -199,7 +213,10 @@ def describe(
     name: Annotated[str, typer.Argument(metavar="NAME", help="a fault, an invariant or a suite")],
     json: JsonOption = False,
 ) -> None:
-    """Say what a fault stands for, what it does not certify, by which means and where it is exercised."""
+    """Say what a fault stands for, what it does not certify, by which means and where it is exercised.
+
+    Example: torch-chaos describe collective.hang
+    """
     from chaos.cli import catalogue
 
     catalogue.describe(name, json)
@@ -209,7 +226,10 @@ def describe(
 def schema(
     what: Annotated[Literal["suite", "report"], typer.Argument(help="of what")] = "suite",
 ) -> None:
-    """Print the JSON Schema of suite files, or of report.json."""
+    """Print the JSON Schema of suite files, or of report.json.
+
+    Example: torch-chaos schema report
+    """
     from chaos.cli import suites as verbs
 
     verbs.schema(what)
@@ -217,7 +237,10 @@ def schema(
 
 @app.command()
 def doctor(json: JsonOption = False) -> None:
-    """Say what this machine can do, which mechanism each fault would take, and what is missing."""
+    """Say what this machine can do, which mechanism each fault would take, and what is missing.
+
+    Example: torch-chaos doctor --json
+    """
     from chaos.cli import doctor as verbs
 
     raise typer.Exit(verbs.doctor(json))
@@ -235,7 +258,10 @@ def export(
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="docs: write nothing, fail if one is stale")] = False,
 ) -> None:
-    """Write the shipped scenarios as ai-cluster-chaos-fidelity specs, or the generated pages of docs/."""
+    """Write the shipped scenarios as ai-cluster-chaos-fidelity specs, or the generated pages of docs/.
+
+    Example: torch-chaos export docs --check
+    """
     from chaos.cli import export as verbs
 
     raise typer.Exit(verbs.fidelity(out, owner) if what == "fidelity" else verbs.docs(out, check))
@@ -247,7 +273,10 @@ def rollback(
         "reports"
     ),
 ) -> None:
-    """Say whether runs left anything behind, and take it back."""
+    """Say whether runs left anything behind, and take it back.
+
+    Example: torch-chaos rollback reports/smoke-20260101-120000
+    """
     from chaos.cli import rollback as verbs
 
     raise typer.Exit(verbs.rollback(folder))
@@ -300,7 +329,10 @@ def simulate(
         Path | None, typer.Option("--record", metavar="FILE", help="write a record of the search (Markdown)")
     ] = None,
 ) -> None:
-    """Drive the recovery protocol through hostile schedules in virtual time, checked at every event."""
+    """Drive the recovery protocol through hostile schedules in virtual time, checked at every event.
+
+    Example: torch-chaos simulate protocol --for 60s --world 8 --jobs 2
+    """
     from chaos.cli import simulate as verbs
 
     bounds = verbs.Bounds(schedules, for_, jobs)
