@@ -20,6 +20,7 @@ PURE = (
     "chaos/invariants",
     "chaos/recoveries.py",
     "chaos/records.py",
+    *(f"chaos/attach/{name}.py" for name in ("job", "faults")),
     *(f"chaos/compare/{name}.py" for name in ("rank_test", "samples", "compare", "text", "trend")),
     "chaos/report/github.py",
     *(
@@ -34,6 +35,7 @@ PURE = (
         )
     ),
     *(f"chaos/report/{name}.py" for name in ("coverage", "lanes", "lives", "loss", "trace")),
+    *(f"chaos/export/otel/{name}.py" for name in ("metrics", "run", "spans", "telemetry")),
     *(f"chaos/report/html/{name}.py" for name in ("evidence", "model", "page", "plots", "svg", "timeline")),
     "chaos/suite/durations.py",
     "chaos/suite/guess.py",

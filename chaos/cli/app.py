@@ -248,7 +248,8 @@ def doctor(json: JsonOption = False) -> None:
 
 @app.command()
 def export(
-    what: Annotated[Literal["fidelity", "docs"], typer.Argument(help="what to write")],
+    what: Annotated[Literal["fidelity", "docs", "otel"], typer.Argument(help="what to write")],
+    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="otel: a run's folder")] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="default: reports/fidelity, or docs in a checkout"),
@@ -257,13 +258,23 @@ def export(
         str | None, typer.Option("--owner", metavar="NAME", help="fidelity: who answers for it; default: you")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="docs: write nothing, fail if one is stale")] = False,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="otel: write JSON lines, send nothing")
+    ] = None,
 ) -> None:
     """Write the shipped scenarios as ai-cluster-chaos-fidelity specs, or the generated pages of docs/.
 
-    Example: torch-chaos export docs --check
+    otel: send a run's faults, recoveries and verdicts as spans and metrics to an OpenTelemetry collector: the
+    one that the OTEL_EXPORTER_OTLP_* variables name, or that on port 4318 of this machine.
+
+    Example: torch-chaos export otel reports/smoke-20260101-120000 --file run.jsonl
     """
     from chaos.cli import export as verbs
 
+    if what == "otel":
+        raise typer.Exit(verbs.otel(folder, file))
+    if folder is not None or file is not None:
+        raise UserError(f"export {what}: takes no DIR and no --file", "name a folder with --out")
     raise typer.Exit(verbs.fidelity(out, owner) if what == "fidelity" else verbs.docs(out, check))
 
 

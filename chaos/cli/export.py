@@ -1,4 +1,4 @@
-"""`export`: specs in another project's format, and the generated pages of docs/."""
+"""`export`: specs in another project's format, the generated pages of docs/, a run for OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from chaos.errors import UserError
+from chaos.errors import Refused, UserError
 from injectors.catalogue import CATALOGUE
 
 SPECS = Path("reports/fidelity")
@@ -58,6 +58,42 @@ def docs(out: Path | None, check: bool) -> int:
     return 1 if stale else 0
 
 
+def otel(folder: Path | None, file: Path | None) -> int:
+    """Send a stored run's spans and metrics to a collector, or write them beside each other as JSON lines.
+
+    Raises:
+        UserError: it is not a run's folder, or a file cannot be written.
+        Refused: the extra is not installed, or the collector did not take everything.
+    """
+    from chaos.compare.read import started
+    from chaos.export.otel.run import telemetry
+    from chaos.report.stored import REPORT, read
+
+    if folder is None:
+        raise UserError("export otel: of which run?", "name its folder: torch-chaos export otel DIR")
+    stored = read(folder)
+    told = telemetry(stored, started(folder / REPORT, stored.report).timestamp())
+    if told.left_out:
+        print(f"no history, so in the metrics alone: {', '.join(told.left_out)}", file=sys.stderr)
+    try:
+        from chaos.export.otel import files, send
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith(("opentelemetry", "google", "requests")):
+            raise
+        raise Refused(
+            f"export otel: {error.name} is not installed", "pip install 'torch-chaos[otel]'"
+        ) from None
+    if file is None:
+        sent = send.send(told)
+        print(f"{sent.spans} spans and {sent.metrics} metrics taken by {', '.join(sent.urls)}")
+        return 0
+    for signal, lines in (("traces", files.traces(told)), ("metrics", files.metrics(told))):
+        path = file.with_name(f"{file.stem}.{signal}{file.suffix or '.jsonl'}")
+        _write(path, "".join(lines))
+        print(path)
+    return 0
+
+
 def _yaml(spec: dict[str, Any]) -> str:
     from ruamel.yaml import YAML
 
@@ -75,5 +111,5 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(
-            f"{path}: cannot be written: {error.strerror}", "choose another folder with --out"
+            f"{path}: cannot be written: {error.strerror}", "choose another place with --out or --file"
         ) from None

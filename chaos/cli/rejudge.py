@@ -14,7 +14,7 @@ from chaos.judge import ScenarioVerdict, exit_code, judge
 from chaos.plan import Plan, PlannedScenario
 from chaos.report.junit import Inconclusive
 from chaos.report.pages import write_pages
-from chaos.report.stored import PLAN, REPORT
+from chaos.report.stored import HISTORY, PLAN, REPORT, TWINS
 from chaos.runner.run import read_plan, write
 from chaos.runner.view import Format, show
 from injectors.catalogue import CATALOGUE
@@ -50,8 +50,8 @@ def _before(folder: Path) -> dict[str, object]:
 
 
 def _judged(folder: Path, scenario: PlannedScenario, before: dict[str, object]) -> ScenarioVerdict:
-    path = folder / scenario.name / "history.jsonl"
-    twin = folder / "twins" / scenario.twin / "history.jsonl"
+    path = folder / scenario.name / HISTORY
+    twin = folder / TWINS / scenario.twin / HISTORY
     reference = History.load(twin) if twin.is_file() else None
     if not path.is_file():
         return judge(History(()), reference, scenario.to_dict(), error=_reason(before, scenario.name))

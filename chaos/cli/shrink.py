@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.compare.read import read_report
 from chaos.errors import Exit, UserError
 from chaos.plan import Plan, PlannedScenario, matches
-from chaos.report.stored import PLAN, REPORT
+from chaos.report.stored import PLAN, REPORT, read_report
 from chaos.runner.interrupt import Interrupted, Interrupts
 from chaos.runner.run import read_plan
 from chaos.shrinking.artefacts import file_name

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from chaos.errors import UserError
 from chaos.report.model import Report
-from chaos.report.stored import REPORT
+from chaos.report.stored import REPORT, read_report
 
 _STAMP = re.compile(r"-(\d{8}-\d{6})(?:-\d+)?$")
 
@@ -27,23 +25,6 @@ class Stored:
     path: Path
     report: Report
     started: datetime
-
-
-def read_report(path: Path) -> Report:
-    """One report.json.
-
-    Raises:
-        UserError: it cannot be read, or is not a report.
-    """
-    mend = f"name a run's folder, its {REPORT}, or a folder of runs"
-    try:
-        return Report.model_validate_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}", mend) from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise UserError(f"{path}: not a report: {where}: {first['msg']}", mend) from None
 
 
 def reports_at(path: Path) -> list[Stored]:
@@ -65,10 +46,11 @@ def reports_at(path: Path) -> list[Stored]:
 
 def _stored(path: Path) -> Stored:
     report = read_report(path)
-    return Stored(path, report, _started(path, report))
+    return Stored(path, report, started(path, report))
 
 
-def _started(path: Path, report: Report) -> datetime:
+def started(path: Path, report: Report) -> datetime:
+    """When a run began: as its report says; of an old one, as its folder's name or the file's time say."""
     told = report.environment.get("started")
     if isinstance(told, str):
         try:

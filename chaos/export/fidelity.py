@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.export.techniques import TECHNIQUES, UNMAPPED, Match
+from chaos.report.stored import HISTORY
 from chaos.suite.durations import spelled
 from chaos.suite.model import FaultEntry, Scenario
 from injectors.fault import Fault
@@ -97,7 +98,7 @@ def _spec(
         "abort": "the scenario's time is up, an invariant is violated, or the user interrupts",
         "undo": _undo(kinds),
         "owner": owner,
-        "evidence": f"report.json and {scenario.name}/history.jsonl: fired, verified, undone, undo_verified",
+        "evidence": f"report.json and {scenario.name}/{HISTORY}: fired, verified, undone, undo_verified",
         "hardware_required": any("gpu" in kind.needs for kind in kinds),
         "certifies": f"recovery of the training state, bit by bit; not {kinds[0].does_not_certify}",
         "notes": _notes(kinds),

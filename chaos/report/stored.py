@@ -23,6 +23,8 @@ from chaos.report.model import Report, ScenarioReport
 PLAN = "plan.json"
 REPORT = "report.json"
 HISTORY = "history.jsonl"
+TWINS = "twins"
+"""The folder with the histories of the runs without faults, by their names."""
 
 
 @dataclass(frozen=True)
@@ -61,22 +63,34 @@ class Stored:
     scenarios: Mapping[str, Scenario]
 
 
+def read_report(path: Path) -> Report:
+    """One report.json.
+
+    Raises:
+        UserError: it cannot be read, or is not a report of this version.
+    """
+    try:
+        return Report.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be read: {error.strerror}", f"name a run's folder, or its {REPORT}"
+        ) from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UserError(
+            f"{path}: not a report of this version: {where}: {first['msg']}",
+            f"if a run wrote it, judge that again: torch-chaos report {path.parent}",
+        ) from None
+
+
 def read(folder: Path) -> Stored:
     """Read a run's folder.
 
     Raises:
         UserError: its report.json is missing or is none.
     """
-    path = folder / REPORT
-    try:
-        report = Report.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}", "name the folder of one run") from None
-    except ValidationError as error:
-        raise UserError(
-            f"{path}: not a report of this version: {error.error_count()} problems",
-            f"judge it again: torch-chaos report {folder}",
-        ) from None
+    report = read_report(folder / REPORT)
     planned = _planned(folder / PLAN)
     twins: dict[str, History | None] = {}
     found: dict[str, Scenario] = {}
@@ -84,7 +98,7 @@ def read(folder: Path) -> Stored:
         plan = planned.get(scenario.name, {})
         twin = text_of(plan, "twin")
         if twin is not None and twin not in twins:
-            path = folder / "twins" / twin / HISTORY
+            path = folder / TWINS / twin / HISTORY
             twins[twin] = History.load(path) if path.is_file() else None
         found[scenario.name] = Scenario(
             _lines(folder / scenario.name / HISTORY), twins[twin] if twin is not None else None, plan

@@ -25,7 +25,7 @@ from chaos.history import History
 from chaos.judge import ScenarioVerdict, exit_code, judge
 from chaos.plan import Plan, PlannedScenario
 from chaos.report.pages import write_pages
-from chaos.report.stored import PLAN, REPORT
+from chaos.report.stored import HISTORY, PLAN, REPORT, TWINS
 from chaos.runner import facts, preflight
 from chaos.runner.context import Context
 from chaos.runner.interrupt import Interrupted, Interrupts
@@ -94,7 +94,7 @@ class Run:
                     context = Context.open(self.folder, self._preload())
             write(self.folder / PLAN, self.plan.to_json() + "\n")
             self.view.began(self.plan, self.folder / PLAN, self.replay)
-            twins = Twins(self.folder / "twins", self.cache, sources)
+            twins = Twins(self.folder / TWINS, self.cache, sources)
             for scenario in self.plan.scenarios:
                 self._one(context, scenario, where, twins)
         except Interrupted:
@@ -147,7 +147,7 @@ class Run:
         self._judged(scenario, history, reference, error)
 
     def _partial(self, scenario: PlannedScenario) -> History:
-        path = self.folder / scenario.name / "history.jsonl"
+        path = self.folder / scenario.name / HISTORY
         return History.load(path) if path.is_file() else History(())
 
     def _judged(

@@ -15,6 +15,7 @@ from typing import Any
 
 from chaos.clusters import processes
 from chaos.plan import PlannedFault, PlannedScenario
+from chaos.report.stored import HISTORY
 from chaos.runner import leaks, stacks
 from chaos.runner.context import SHARED, Context
 from chaos.runner.desk import HEAL_S, Desk, Sight
@@ -78,7 +79,9 @@ class Attempt:
         self._tail = Tail(raw)
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            self._log.emit("scenario.start", scenario=self.name, faults=len(self.faults))
+            # The only word of the time of day: every other event has the monotonic clock alone.
+            now = round(time.time(), 6)
+            self._log.emit("scenario.start", scenario=self.name, faults=len(self.faults), unix_s=now)
             self._run()
         finally:
             with self.interrupts.held():
@@ -86,8 +89,8 @@ class Attempt:
                 self._log.close()
                 os.close(self._wake_read)
                 os.close(self._wake_write)
-                merge(raw, self.folder / "history.jsonl", Names(self._inner_pids, self._ranks.own_pids))
-        return self.folder / "history.jsonl"
+                merge(raw, self.folder / HISTORY, Names(self._inner_pids, self._ranks.own_pids))
+        return self.folder / HISTORY
 
     def _run(self) -> None:
         context = self.context

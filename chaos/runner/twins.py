@@ -11,9 +11,8 @@ from pathlib import Path
 from chaos.errors import TargetFailed
 from chaos.history import History
 from chaos.plan import PlannedScenario, canonical
+from chaos.report.stored import HISTORY
 from chaos.targets.base import End
-
-NAME = "history.jsonl"
 
 
 class Twins:
@@ -54,11 +53,11 @@ class Twins:
         here = self.folder / scenario.twin
         sources = self._sources.get(canonical(scenario.target), "")[:8]
         name = f"{scenario.twin}-{sources}-{machine()}"
-        kept = None if self.cache is None else self.cache / name / NAME
+        kept = None if self.cache is None else self.cache / name / HISTORY
         if kept is not None and kept.is_file():
             here.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(kept, here / NAME)
-            return History.load(here / NAME)
+            shutil.copyfile(kept, here / HISTORY)
+            return History.load(here / HISTORY)
         try:
             path, end = run(here)
         except TargetFailed as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from chaos.history import History
 from chaos.report.model import FaultReport, InvariantReport, ScenarioReport
+from chaos.report.stored import HISTORY
 from chaos.testing.result import Result
 from chaos.testing.timeline import timeline
 
@@ -21,7 +22,7 @@ def section(result: Result) -> str:
 def unfinished(folder: Path) -> str:
     """The text for a run that came to no verdict: what there is in its folder."""
     lines = ["the run came to no verdict"]
-    for path in sorted(folder.glob("*/history.jsonl")):
+    for path in sorted(folder.glob(f"*/{HISTORY}")):
         lines += [f"timeline of {path.parent.name}:", *(f"  {line}" for line in timeline(History.load(path)))]
         lines += _stacks(path.with_name("stacks.txt"))
     return "\n".join([*lines, f"report: {folder}"])
@@ -38,9 +39,9 @@ def _lines(result: Result) -> Iterator[str]:
     for fault in scenario.faults:
         yield _fault(fault)
     folder = result.folder / scenario.name
-    if (folder / "history.jsonl").is_file():
+    if (folder / HISTORY).is_file():
         yield "timeline:"
-        yield from (f"  {line}" for line in timeline(History.load(folder / "history.jsonl")))
+        yield from (f"  {line}" for line in timeline(History.load(folder / HISTORY)))
     yield from _stacks(folder / "stacks.txt")
     yield from _last_words(folder / "stderr.log", scenario)
     if result.report.environment.get("left_over"):

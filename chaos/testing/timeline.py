@@ -5,6 +5,7 @@ from __future__ import annotations
 from chaos.history import History
 from chaos.records import Event, int_of, text_of, time_of
 from chaos.report.live import line_of
+from chaos.report.stored import HISTORY
 
 MOST = 40
 WIDTH = 160
@@ -34,7 +35,7 @@ def timeline(history: History, most: int = MOST) -> list[str]:
     if len(lines) <= most:
         return lines
     head = most // 2
-    left_out = f"            ... {len(lines) - most} lines left out; all are in history.jsonl"
+    left_out = f"            ... {len(lines) - most} lines left out; all are in {HISTORY}"
     return [*lines[:head], left_out, *lines[head - most :]]
 
 

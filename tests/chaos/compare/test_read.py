@@ -42,9 +42,9 @@ def test_an_old_report_is_dated_by_its_folder_or_its_file(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "not a report: the file: "),
-        ("[]", "not a report: the file: "),
-        (json.dumps({**report(), "seed": "x"}), "not a report: seed: "),
+        ("{", "not a report of this version: the file: "),
+        ("[]", "not a report of this version: the file: "),
+        (json.dumps({**report(), "seed": "x"}), "not a report of this version: seed: "),
     ],
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str, said: str) -> None:
