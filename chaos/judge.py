@@ -17,7 +17,7 @@ from statistics import median
 
 from chaos.history import History
 from chaos.invariants import Finding, Invariant, Verdict, catalogue
-from chaos.invariants.scene import PlannedFault, Scene
+from chaos.invariants.scene import ATTACHED, PlannedFault, Scene
 from chaos.records import Recovery, int_of, list_of, map_of, text_of, time_of
 
 
@@ -80,10 +80,11 @@ def judge(
         error: set by the engine when it could not run the scenario; makes the verdict ERROR.
     """
     expectation = Expectation.of(scenario)
-    error = error or _never_ran(history)
+    scene = _scene(scenario)
+    attached = scene is not None and scene.kind == ATTACHED
+    error = error or (None if attached else _never_ran(history))
     findings = tuple(_examine(item, history, reference, scenario) for item in catalogue.values())
     verdict = Verdict.ERROR if error is not None else _worst(findings)
-    scene = _scene(scenario)
     recoveries = history.recoveries(ignore=scene.silent_faults) if scene else history.recoveries()
     return ScenarioVerdict(
         name=text_of(scenario, "name") or "?",

@@ -111,6 +111,8 @@ class Victim:
     """The run's marker: what everything that a fault creates is labelled with."""
     work: str = ""
     """The job's own folder: no file elsewhere may be changed."""
+    job: tuple[tuple[int, int], ...] = ()
+    """Pid and start time of every process of a job that ran before the tool, and so bears no marker."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -233,6 +235,8 @@ class Fault:
     """True: `verify` waits for something that the job does later, so the engine runs it beside."""
     mechanisms: ClassVar[tuple[Mechanism, ...]] = ()
     """Best first, never empty in a finished fault: `doctor` says which one this machine would take."""
+    needs_run: ClassVar[str] = ""
+    """What it takes that only a job has which the tool has started; "" where a running job will do."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Hardware or kernel options without which it can't be tested: "gpu"."""
     privileges: ClassVar[tuple[str, ...]] = ()
@@ -326,6 +330,7 @@ def _agent_missing() -> str | None:
     return None if boot.is_file() else f"{boot} is not there: install torch-chaos anew"
 
 
+NEEDS_AGENT = "the agent inside the job's processes, which is there from their start or never"
 AGENT = Mechanism(
     name="agent in the victim",
     fidelity="the real effect, in the rank's own process",
@@ -338,6 +343,7 @@ class InsideFault(Fault):
     """Base of the faults that the agent carries out inside the victim."""
 
     inside: ClassVar[bool] = True
+    needs_run: ClassVar[str] = NEEDS_AGENT
     mechanisms: ClassVar[tuple[Mechanism, ...]] = (AGENT,)
 
     def inject(self, victim: Victim, channel: Channel | None) -> Evidence:

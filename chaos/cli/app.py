@@ -379,6 +379,61 @@ def shrink(
     raise typer.Exit(verbs.shrink(verbs.Wanted(source, only, invariant, budget, tries, out)))
 
 
+@app.command()
+def attach(
+    pids: Annotated[
+        list[int],
+        typer.Argument(
+            metavar="PID...", help="the launcher or any process of the job; on several nodes one of each"
+        ),
+    ],
+    fault: Annotated[
+        list[str] | None, typer.Option("--fault", metavar="NAME", help="which fault; may be repeated")
+    ] = None,
+    faults: Annotated[
+        Path | None, typer.Option("--faults", metavar="FILE", help="faults as a suite has them, instead")
+    ] = None,
+    rank: Annotated[
+        str | None, typer.Option("--rank", metavar="N|random", help="the rank that is struck")
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="N|random", help="or the node, for faults of nodes")
+    ] = None,
+    for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="how long it lasts")] = None,
+    wait: Annotated[
+        str | None, typer.Option("--wait", metavar="TIME", help="before it strikes; default: at once")
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", metavar="K=V", help="a parameter of the fault; may be repeated"),
+    ] = None,
+    within: Annotated[
+        str, typer.Option("--within", metavar="TIME", help="all is taken back by then, whatever happens")
+    ] = "10m",
+    settle: Annotated[
+        str, typer.Option("--settle", metavar="TIME", help="how long the job is looked at afterwards")
+    ] = "1s",
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="of random choices")] = 0,
+    report_dir: DirOption = None,
+    format: FormatOption = "rich",
+    junit: JunitOption = None,
+    inconclusive: InconclusiveOption = "error",
+) -> None:
+    """Break a job that is already running, see the effect, take it back. Without a fault: say what is there.
+
+    The job is neither started nor ended by this command, and nothing is put into its processes.
+
+    Example: torch-chaos attach 4711 --fault process.stop --rank 1 --for 3s
+    """
+    from chaos.attach.faults import Asked
+    from chaos.cli import attach as verbs
+    from chaos.cli import runs
+
+    asked = Asked(tuple(fault or ()), rank, node, for_, wait, tuple(param or ()))
+    output = runs.Output(report_dir, format, junit, inconclusive)
+    raise typer.Exit(verbs.attach(pids, verbs.Wanted(asked, faults, within, settle, seed), output))
+
+
 @app.callback(invoke_without_command=True)
 def _top(
     version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,

@@ -55,7 +55,7 @@ def run_suites(names: list[str], seed: int | None, only: str | None, repeat: int
         UserError: something is wrong with one of the suites; then none is run.
     """
     plans = [plan_of(name, seed, only, repeat) for name in names]
-    return _run_all(plans, output, names)
+    return run_all(plans, output, names)
 
 
 def plan_of(name: str, seed: int | None, only: str | None, repeat: int) -> Plan:
@@ -79,10 +79,11 @@ def replay(path: Path, only: str | None, output: Output) -> int:
             names = ", ".join(scenario.name for scenario in plan.scenarios)
             raise UserError(f"no scenario matches {only!r}", f"scenarios of the plan: {names}")
         plan = dataclasses.replace(plan, scenarios=kept)
-    return _run_all([plan], output)
+    return run_all([plan], output)
 
 
-def _run_all(plans: list[Plan], output: Output, suites: list[str] | None = None) -> int:
+def run_all(plans: list[Plan], output: Output, suites: list[str] | None = None) -> int:
+    """Run plans one after the other; returns the exit code. `suites`: the files that they came from."""
     # Read before anything is broken: a wrong path must not cost a run.
     baseline = [one.report for one in reports_at(output.baseline)] if output.baseline is not None else []
     outcomes: list[Outcome] = []

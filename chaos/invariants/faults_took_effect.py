@@ -9,7 +9,7 @@ from chaos.invariants.scene import PlannedFault, Scene
 from chaos.records import FaultTrail
 
 
-@invariant(sources=["I-INJECT"])
+@invariant(needs_job=False, sources=["I-INJECT"])
 def faults_took_effect(history: History, reference: History | None, scene: Scene) -> Finding:
     """Each fault of the plan left its evidence: fired, verified, undone, undo verified.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from chaos.history import History
 from chaos.invariants.finding import Finding, not_applicable, too_thin
-from chaos.invariants.scene import Scene
+from chaos.invariants.scene import ATTACHED, Scene
 
 Body = Callable[[History, History | None, Scene], Finding]
 
@@ -39,6 +39,7 @@ class Invariant:
         name: a sentence that is true when green.
         needs: events without which nothing can be said.
         needs_twin: whether it compares with the fault-free twin.
+        needs_job: whether it is about the job, and not about the tool alone.
         sources: ids of the failure cases' invariants that it stands for.
     """
 
@@ -48,6 +49,7 @@ class Invariant:
     needs_twin: bool
     sources: tuple[str, ...]
     body: Body
+    needs_job: bool = True
 
     def __call__(
         self, history: History, reference: History | None, scenario: Mapping[str, object]
@@ -58,6 +60,8 @@ class Invariant:
         return replace(finding, name=self.name)
 
     def _missing(self, history: History, reference: History | None, scene: Scene) -> Finding | None:
+        if self.needs_job and scene.kind == ATTACHED:
+            return not_applicable("a job that is attached to tells nothing of itself")
         missing = [name for name in self.needs if not history.has(name)]
         hidden = [name for name in missing if name in RUNTIME_EVENTS]
         if hidden and not scene.shows_runtime_events:
@@ -70,7 +74,11 @@ class Invariant:
 
 
 def invariant(
-    *, needs: Iterable[str] = (), needs_twin: bool = False, sources: Iterable[str] = ()
+    *,
+    needs: Iterable[str] = (),
+    needs_twin: bool = False,
+    needs_job: bool = True,
+    sources: Iterable[str] = (),
 ) -> Callable[[Body], Invariant]:
     """Declare a function as an invariant of the function's name."""
 
@@ -81,6 +89,7 @@ def invariant(
             summary=summary,
             needs=tuple(needs),
             needs_twin=needs_twin,
+            needs_job=needs_job,
             sources=tuple(sources),
             body=body,
         )

@@ -33,7 +33,7 @@ class Limit:
 LIMITS = (Limit("fds", 0.05, 2), Limit("threads", 0.05, 2), Limit("rss_bytes", 256 * 1024, 8 * 1024**2))
 
 
-@invariant(needs=["leak.check"], sources=["I-NOLEAK", "I-NOZOMBIE", "I-REINIT"])
+@invariant(needs=["leak.check"], needs_job=False, sources=["I-NOLEAK", "I-NOZOMBIE", "I-REINIT"])
 def nothing_left_over(history: History, reference: History | None, scene: Scene) -> Finding:
     """The leak check found nothing, no orphan was seen, and members stay flat over generations.
 

@@ -11,6 +11,8 @@ from chaos.records import float_of, int_of, list_of, map_of, text_of
 # Targets whose runtime reports generations, transfers and recoveries. Every other target shows only
 # what the agent and the engine see from outside.
 KINDS_WITH_RUNTIME_EVENTS = frozenset({"recovery"})
+# The kind of a job that was running before the tool came: nothing of the tool is in it.
+ATTACHED = "attached"
 
 
 @dataclass(frozen=True, kw_only=True)

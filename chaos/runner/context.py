@@ -51,12 +51,16 @@ class Context:
     journal: JournalFile
     reaper: Reaper
     template: Template
-    shm_before: set[str]
     lock: FileLock
 
     @classmethod
-    def open(cls, folder: Path, preload: tuple[str, ...] = ()) -> Context:
+    def open(cls, folder: Path, preload: tuple[str, ...] = (), starts_jobs: bool = True) -> Context:
         """Take the folder and start what must be there before anything is broken.
+
+        Args:
+            folder: where reports go.
+            preload: what the template has imported.
+            starts_jobs: False where the job is somebody else's, and what it leaves in shared memory too.
 
         Raises:
             Refused: the folder cannot be written to, or another run has it.
@@ -68,11 +72,11 @@ class Context:
         temp = Path(base) / f"torch-chaos-{run}"
         me = processes.read(os.getpid())
         assert me is not None
-        before = shm.entries()
+        before = tuple(sorted(shm.entries())) if starts_jobs else None
         journal = JournalFile(folder / journals.NAME)
         reaper = None
         try:
-            journal.open(Opening(run, me.pid, me.start_ticks, str(temp), tuple(sorted(before)), time.time()))
+            journal.open(Opening(run, me.pid, me.start_ticks, str(temp), before, time.time()))
             reaper = Reaper.start(journal.path)
             # Only now, when someone is there to remove it whatever happens to us.
             temp.mkdir(mode=0o700)
@@ -87,7 +91,7 @@ class Context:
                 "free space there, or choose another folder with --report-dir",
             ) from None
         env = {**os.environ, processes.MARKER: run, "TMPDIR": str(temp / SHARED), "PYTHONUNBUFFERED": "1"}
-        return cls(run, folder, temp, env, journal, reaper, Template(env, preload), before, lock)
+        return cls(run, folder, temp, env, journal, reaper, Template(env, preload), lock)
 
     def sub(self, kind: str, name: str) -> Path:
         """A folder in the temporary folder, made if it is not there."""

@@ -93,12 +93,14 @@ class Sight:
         first_commit_t: when every rank had committed its first step, monotonic seconds; None before that.
         release: ends an agent's wait early (`AgentServer.send_undo`).
         nodes: the cluster's nodes, None without a cluster.
+        job: pid and start time of every process of a job that the tool has not started; it bears no marker.
     """
 
     live: Callable[[], dict[int, tuple[int, int]]]
     first_commit_t: Callable[[], float | None]
     release: Callable[[str], bool]
     nodes: Nodes | None = None
+    job: Callable[[], tuple[tuple[int, int], ...]] = tuple
 
 
 @dataclass
@@ -325,7 +327,7 @@ class Desk:
         self, armed: Armed, victim: Victim | Place, channel: Channel | None, at: dict[str, Any]
     ) -> None:
         if isinstance(victim, Victim):
-            victim = replace(victim, run=self.run, work=self.work)
+            victim = replace(victim, run=self.run, work=self.work, job=self.sight.job())
         armed.victim = victim
         self._say("reached", armed, **at)
         try:

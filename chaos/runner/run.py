@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from chaos import report as reports
-from chaos.errors import TargetFailed, UserError
+from chaos.attach.session import Session
+from chaos.errors import Refused, TargetFailed, UserError
 from chaos.history import History
+from chaos.invariants.scene import ATTACHED
 from chaos.judge import ScenarioVerdict, exit_code, judge
 from chaos.plan import Plan, PlannedScenario
 from chaos.report.pages import write_pages
@@ -91,7 +93,8 @@ class Run:
         try:
             if context is None:
                 with self.interrupts.held():
-                    context = Context.open(self.folder, self._preload())
+                    starts_jobs = any(s.target["kind"] != ATTACHED for s in self.plan.scenarios)
+                    context = Context.open(self.folder, self._preload(), starts_jobs)
             write(self.folder / PLAN, self.plan.to_json() + "\n")
             self.view.began(self.plan, self.folder / PLAN, self.replay)
             twins = Twins(self.folder / TWINS, self.cache, sources)
@@ -130,10 +133,13 @@ class Run:
         reference: History | None = None
         history = History(())
         try:
-            target = make_target(Setting(scenario.target, where, context.env), context.template)
-            reference = twins.get(scenario, lambda folder: self._twin(context, scenario, target, folder))
-            attempt = self._attempt(context, scenario, target, self.folder / scenario.name)
-            history = History.load(attempt.run())
+            if scenario.target["kind"] == ATTACHED:
+                history = self._attached(context, scenario)
+            else:
+                target = make_target(Setting(scenario.target, where, context.env), context.template)
+                reference = twins.get(scenario, lambda folder: self._twin(context, scenario, target, folder))
+                attempt = self._attempt(context, scenario, target, self.folder / scenario.name)
+                history = History.load(attempt.run())
         except TargetFailed as failed:
             error = failed.message
         except Interrupted:
@@ -145,6 +151,17 @@ class Run:
             error = f"internal error: {problem!r}"
             write(self.folder / scenario.name / "internal-error.txt", traceback.format_exc())
         self._judged(scenario, history, reference, error)
+
+    def _attached(self, context: Context, scenario: PlannedScenario) -> History:
+        """A job that runs already has no start and no twin."""
+        folder = self.folder / scenario.name
+        session = Session(context, scenario, folder, self.interrupts, self.view.event, self.view.note)
+        try:
+            return History.load(session.run())
+        except Refused as refused:  # it was there when the run began
+            raise TargetFailed(refused.message, refused.mend) from None
+        finally:
+            self._environment["attached"] = session.facts
 
     def _partial(self, scenario: PlannedScenario) -> History:
         path = self.folder / scenario.name / HISTORY

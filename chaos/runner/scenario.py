@@ -24,6 +24,7 @@ from chaos.runner.fielded import Field
 from chaos.runner.interrupt import Interrupted, Interrupts
 from chaos.runner.naming import Inner, Names
 from chaos.runner.ranks import Ranks
+from chaos.runner.wake import Wake
 from chaos.targets.base import End, Launch, Running, Target
 from injectors import boot
 from injectors.agent_server import AgentServer, Report
@@ -77,7 +78,7 @@ class Attempt:
         raw = self.folder / "events.jsonl"
         self._log = EventLog(raw, self.on_event)
         self._tail = Tail(raw)
-        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wakes = Wake()
         try:
             # The only word of the time of day: every other event has the monotonic clock alone.
             now = round(time.time(), 6)
@@ -87,8 +88,7 @@ class Attempt:
             with self.interrupts.held():
                 self._log.emit("scenario.end", scenario=self.name)
                 self._log.close()
-                os.close(self._wake_read)
-                os.close(self._wake_write)
+                self._wakes.close()
                 merge(raw, self.folder / HISTORY, Names(self._inner_pids, self._ranks.own_pids))
         return self.folder / HISTORY
 
@@ -107,7 +107,7 @@ class Attempt:
             self._log,
             context.journal,
             sight,
-            self._wake,
+            self._wakes.wake,
             heal_s,
             by_line=by_line,
             run=context.run,
@@ -152,7 +152,7 @@ class Attempt:
             self._ranks.nodes,
             self.folder,
             (self.target.setting.folder, Path.cwd()),
-            self._wake,
+            self._wakes.wake,
         )
         self._ranks.own_pids = made.cluster.own_pids
         return made
@@ -228,7 +228,7 @@ class Attempt:
         limit = time.monotonic() + float(self.scenario.bounds["run_s"] or 60.0)
         poll = select.poll()
         poll.register(running.end_fd, select.POLLIN)
-        poll.register(self._wake_read, select.POLLIN)
+        poll.register(self._wakes.fd, select.POLLIN)
         while True:
             self._look()
             self._desk.tick()
@@ -243,7 +243,7 @@ class Attempt:
                 self._dump_stacks()
                 return
             poll.poll(1000.0 * max(0.0, min(self._pause(now), limit - now)))
-            self._drain_wake()
+            self._wakes.drain()
 
     def _pause(self, now: float) -> float:
         due = self._desk.next_due()
@@ -292,7 +292,7 @@ class Attempt:
                 self._inner_pids[self._node_of(report.pid), inner, report.start_ticks] = report.pid
             self._log.emit("process.seen", pid=report.pid, start_ticks=report.start_ticks, rank=report.rank)
         self._desk.on_report(report)
-        self._wake()
+        self._wakes.wake()
 
     def _live(self) -> dict[int, tuple[int, int]]:
         self._look_quietly()
@@ -348,20 +348,6 @@ class Attempt:
         if len(self._ranks.committed) < int(self.scenario.target["world"]):
             return None
         return self._ranks.first_commit_t
-
-    # -- wake-ups from other threads
-
-    def _wake(self) -> None:
-        try:
-            os.write(self._wake_write, b"!")
-        except OSError:
-            pass
-
-    def _drain_wake(self) -> None:
-        try:
-            os.read(self._wake_read, 4096)
-        except BlockingIOError:
-            pass
 
     def _dump_stacks(self) -> None:
         """Where every rank is, while it still is."""

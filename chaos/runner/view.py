@@ -81,6 +81,10 @@ class View:
             self._say(f"LEFT OVER: {line}")
         show(report, self.form, self.console)
 
+    def note(self, text: str) -> None:
+        """Something that no event tells."""
+        self._say(f"    {text}")
+
     def _say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True, markup=False, highlight=False)
 

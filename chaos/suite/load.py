@@ -56,7 +56,7 @@ def load_text(text: str, file: str, catalogue: Mapping[str, Any]) -> Loaded:
     if not isinstance(tree.data, dict):
         what = "the file is empty" if tree.data is None else "a suite is a mapping"
         raise SuiteError(file, [Problem(1, (), what, "start with `suite: NAME` and `scenarios:`")])
-    problems = _shape_problems(tree)
+    problems = shape_problems(tree)
     targets = _targets(tree, problems)
     problems += fault_checks.problems(tree, catalogue, targets)
     if problems:
@@ -91,7 +91,8 @@ def _patch(raw: Any) -> TargetPatch | None:
         return None
 
 
-def _shape_problems(tree: Tree) -> list[Problem]:
+def shape_problems(tree: Tree) -> list[Problem]:
+    """Everything that the models refuse."""
     try:
         Suite.model_validate(tree.data)
     except ValidationError as error:

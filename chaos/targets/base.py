@@ -14,7 +14,7 @@ the file in the suite (`target: {kind: custom, file: mine.py, world: 4}`). Five 
   processes alone, `"whole_job"` starts all of them again, from a checkpoint.
 - **stop**: `Running.stop()` ends everything that was started, by force.
 
-Only what the target itself started may be broken: there is no way to attach to a running job.
+A job that is already running is no target of this kind: `torch-chaos attach` breaks it from outside.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 
 from chaos.plan import canonical
 from chaos.targets import custom
+from chaos.targets.attached import AttachedTarget
 from chaos.targets.base import Setting, Target
 from chaos.targets.command import CommandTarget
 from chaos.targets.recovery import RecoveryTarget, Template
@@ -31,6 +32,8 @@ def make_target(setting: Setting, template: Template) -> Target:
             return CommandTarget(setting)
         case "custom":
             return custom.load(setting)
+        case "attached":
+            return AttachedTarget(setting)
         case other:
             raise AssertionError(f"no target of kind {other!r}; the suite's models allow no such thing")
 

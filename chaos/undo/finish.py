@@ -74,7 +74,8 @@ def _undo(journal: Journal, path: Path, by: str, outcome: Outcome) -> None:
 
 
 def _remove_files(opening: Opening, outcome: Outcome) -> None:
-    new = shm.left(opening.shm_before, opening.started_at, opening.run)
+    before = opening.shm_before
+    new = [] if before is None else shm.left(before, opening.started_at, opening.run)
     ours = [name for name in new if name.startswith(shm.OURS)]
     outcome.left += [f"shared memory {shm.FOLDER}/{name}" for name in shm.remove(ours)]
     if opening.temp and os.path.isdir(opening.temp):

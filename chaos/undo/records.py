@@ -21,7 +21,8 @@ class Opening:
     pid: int
     start_ticks: int
     temp: str
-    shm_before: tuple[str, ...]
+    shm_before: tuple[str, ...] | None
+    """What was in shared memory before; None: nothing that is new there is the run's."""
     started_at: float
     """Wall-clock time (seconds since the epoch) at which the run began: shared memory older than this is not
     its."""
@@ -33,7 +34,7 @@ class Opening:
             "pid": self.pid,
             "start_ticks": self.start_ticks,
             "temp": self.temp,
-            "shm_before": list(self.shm_before),
+            "shm_before": None if self.shm_before is None else list(self.shm_before),
             "started_at": self.started_at,
         }
 
@@ -44,7 +45,7 @@ class Opening:
             int(line["pid"]),
             int(line["start_ticks"]),
             str(line["temp"]),
-            tuple(line["shm_before"]),
+            None if line["shm_before"] is None else tuple(line["shm_before"]),
             float(line["started_at"]),
         )
 

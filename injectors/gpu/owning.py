@@ -44,10 +44,11 @@ def refuse_strangers(device: Device, victim: Victim) -> None:
         FaultError: names the processes.
     """
     run = victim.run or run_of(victim.pid)
+    own = {victim.pid, *(pid for pid, _ in victim.job)}
     strangers = [
         process.pid
         for process in device.processes()
-        if process.pid != victim.pid and not (run and run_of(process.pid) == run)
+        if process.pid not in own and not (run and run_of(process.pid) == run)
     ]
     if strangers:
         raise FaultError(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from injectors import signals
 from injectors.fault import (
+    NEEDS_AGENT,
     Channel,
     Evidence,
     Fault,
@@ -46,6 +47,7 @@ class HostMemory(Fault):
 
     id: ClassVar[str] = "host.memory"
     inside: ClassVar[bool] = True
+    needs_run: ClassVar[str] = NEEDS_AGENT
     has_undo: ClassVar[bool] = True
     mechanisms: ClassVar[tuple[Mechanism, ...]] = (LIMIT,)
     privileges: ClassVar[tuple[str, ...]] = ("root, or a delegated cgroup",)

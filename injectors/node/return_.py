@@ -37,6 +37,7 @@ class NodeReturn(Fault):
     stands_for: ClassVar[str] = "a machine that was rebooted or replaced, and that its scheduler starts again"
     does_not_certify: ClassVar[str] = "a node that comes back under another address"
     expects: ClassVar[str | None] = None
+    needs_run: ClassVar[str] = "the command that starts a node's launcher, which is not the tool's here"
 
     def inject(self, victim: Place, channel: Channel | None) -> Evidence:
         if channel is None:

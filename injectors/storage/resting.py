@@ -32,6 +32,7 @@ class RestingFault(Fault):
     """Base of the faults that damage a file which nobody is writing, and restore it byte for byte."""
 
     has_undo: ClassVar[bool] = True
+    needs_run: ClassVar[str] = "a folder of the job's own, outside which no file may be touched"
     mechanisms: ClassVar[tuple[Mechanism, ...]] = (IN_PLACE,)
     expects: ClassVar[str | None] = None
 

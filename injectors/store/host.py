@@ -2,7 +2,8 @@
 
 The rank's own environment names the store (`MASTER_ADDR`, `MASTER_PORT`); the kernel says who listens there.
 Under `torchrun` that is the agent of node 0, or rank 0 where the store is not shared. Only a process that
-carries the same run marker as the rank is ever returned: a store that belongs to someone else is refused.
+carries the same run marker as the rank is ever returned, or that belongs to the job which the tool attached
+to: a store that belongs to someone else is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class StoreHost:
     named: str
     """MASTER_ADDR:MASTER_PORT, as the rank has them."""
     run: str
-    """The marker that it shares with the rank."""
+    """The run's marker, for what a fault of it creates."""
 
     def is_victim(self, victim: Victim) -> bool:
         """Whether the rank hosts the store itself."""
@@ -53,7 +54,9 @@ def find(victim: Victim) -> StoreHost:
     """
     given = environment(victim.pid)
     run, port = given.get(MARKER, ""), given.get("MASTER_PORT", "")
-    if not run:
+    if victim.job:
+        run = victim.run
+    elif not run:
         raise FaultError(f"pid {victim.pid} carries no {MARKER}: it is not of this run and is left alone")
     if not port.isdigit():
         raise FaultError(
@@ -61,7 +64,8 @@ def find(victim: Victim) -> StoreHost:
             "  mend: aim at a torchrun job; the recovery runtime has no TCPStore, see docs/faults.md"
         )
     named = f"{given.get('MASTER_ADDR', '')}:{port}"
-    members = marked(run)
+    job = [pid for pid, ticks in victim.job if signals.is_alive(pid, ticks)]
+    members = job if victim.job else marked(run)
     found = [
         host
         for pid in _one_of_each_network([victim.pid, *members])

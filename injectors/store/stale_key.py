@@ -42,6 +42,7 @@ class StoreStaleKey(Fault):
     )
     does_not_certify: ClassVar[str] = "a store that loses keys or delivers them torn"
     expects: ClassVar[str | None] = "collective_error"
+    needs_run: ClassVar[str] = "earlier values of the keys, which the agent records when a rank starts"
 
     key: str = parameter("which keys, as a shell pattern (default_pg/*)", kind="str", default="*")
 

@@ -28,7 +28,10 @@ from tests.chaos.runs import environment
 from tests.docs.blocks import ROOT, Block, blocks, commands, pages
 
 # Not suites: what reads them instead.
-OTHER_YAML = {"docs/ci.md": "files of CI systems; tests/test_ci_files.py checks them as text"}
+OTHER_YAML = {
+    "docs/attach.md": "faults without a suite; tests/chaos/attach/test_faults.py plans them",
+    "docs/ci.md": "files of CI systems; tests/test_ci_files.py checks them as text",
+}
 # Not whole files: what they leave open.
 FRAGMENTS = {
     "README.md": "its `train_step` and its model are the reader's; suites/workloads/ has whole scripts"

@@ -111,3 +111,18 @@ def test_journals_of_a_run_or_of_many(tmp_path: Path) -> None:
         (tmp_path / name / journal.NAME).write_text("\n".join(lines()) + "\n")
     assert len(rollback.journals_in(tmp_path)) == 2
     assert rollback.journals_in(tmp_path / "a") == [tmp_path / "a" / journal.NAME]
+
+
+def test_shared_memory_of_a_job_that_was_not_started_here_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / journal.NAME
+    for before, gone in ((None, []), ((), ["torch_1_2"])):
+        opening = Opening("run-x", 4_000_000, 1, "", before, 0.0)
+        assert Opening.of(json.loads(json.dumps(opening.to_line()))) == opening
+        path.write_text(json.dumps(opening.to_line()) + "\n")
+        removed: list[str] = []
+        monkeypatch.setattr(finish.shm, "left", lambda *_: ["torch_1_2"])
+        monkeypatch.setattr(finish.shm, "remove", lambda names, out=removed: out.extend(names) or [])
+        finish.finish(path, "test")
+        assert removed == gone
