@@ -34,6 +34,10 @@ PURE = (
             *("fleet", "fleet_checks", "network", "node_faults", "post", "progress", "generate_nodes"),
         )
     ),
+    *(
+        f"chaos/fuzz/{name}.py"
+        for name in ("asked", "build", "draw", "fits", "moments", "planned", "seen", "space", "text")
+    ),
     *(f"chaos/report/{name}.py" for name in ("coverage", "lanes", "lives", "loss", "trace")),
     *(f"chaos/export/otel/{name}.py" for name in ("metrics", "run", "spans", "telemetry")),
     *(f"chaos/report/html/{name}.py" for name in ("evidence", "model", "page", "plots", "svg", "timeline")),

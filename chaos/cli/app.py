@@ -434,6 +434,54 @@ def attach(
     raise typer.Exit(verbs.attach(pids, verbs.Wanted(asked, faults, within, settle, seed), output))
 
 
+@app.command()
+def fuzz(
+    suite: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="a shipped suite or a file")],
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="how long, shrinking included; default: 10m")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", metavar="N", min=1, help="how many plans")] = None,
+    seed: SeedOption = None,
+    faults: Annotated[
+        str,
+        typer.Option("--faults", metavar="NAMES", help="further faults, or families of them: process,net"),
+    ] = "",
+    phases: Annotated[
+        str, typer.Option("--phases", metavar="NAMES", help="further phases; also `recovery`, or `all`")
+    ] = "",
+    only: OnlyOption = None,
+    most: Annotated[
+        int | None,
+        typer.Option("--most", metavar="N", min=1, help="faults in a plan; default: as the suite, up to 4"),
+    ] = None,
+    repeats: Annotated[
+        str, typer.Option("--repeats", metavar="K/N", help="a failure counts when K of N runs fail")
+    ] = "2/3",
+    shrink_budget: Annotated[
+        str, typer.Option("--shrink-budget", metavar="TIME", help="for each finding")
+    ] = "3m",
+    stop_at_first: Annotated[
+        bool, typer.Option("--stop-at-first", help="end with the first finding")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="default: reports/fuzz/<suite>; there, it goes on"),
+    ] = None,
+) -> None:
+    """Draw plans from what a suite names, steered to (fault, phase, role) that none has met, and run them.
+
+    What fails again and again is shrunk. The same command goes on where the last one ended.
+
+    Example: torch-chaos fuzz smoke --for 30m --faults process
+    """
+    from chaos.cli import fuzz as verbs
+
+    wanted = verbs.Wanted(
+        suite, for_, rounds, seed, faults, phases, only, most, repeats, shrink_budget, stop_at_first, out
+    )
+    raise typer.Exit(verbs.fuzz(wanted))
+
+
 @app.callback(invoke_without_command=True)
 def _top(
     version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,

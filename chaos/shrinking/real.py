@@ -17,7 +17,7 @@ from chaos.testing.bench import Bench
 
 @dataclass
 class RealRuns:
-    """Runs scenarios of one plan, each in a folder of its own below `home`.
+    """Runs scenarios of one plan, each in a folder of its own below `home`, by default the bench's.
 
     The template, the undo journal and the reference runs are shared, so a run costs what the job itself
     takes.
@@ -25,6 +25,7 @@ class RealRuns:
 
     plan: Plan
     bench: Bench
+    home: Path | None = None
     runs: int = field(default=0, init=False)
     latest: Path | None = field(default=None, init=False)
 
@@ -36,7 +37,7 @@ class RealRuns:
             Interrupted: the user ended it.
         """
         self.runs += 1
-        self.latest = self.bench.home / f"run-{self.runs}"
+        self.latest = (self.home or self.bench.home) / f"run-{self.runs}"
         result = self.bench.run(plan_of(self.plan, self.settled(scenario)), self.latest)
         (judged,) = result.scenarios
         return Outcome.of(judged)
@@ -49,7 +50,7 @@ class RealRuns:
 
     def forget_all_but(self, kept: Path | None) -> None:
         """Remove the folders of runs that are of no more use."""
-        for folder in self.bench.home.glob("run-*"):
+        for folder in (self.home or self.bench.home).glob("run-*"):
             if folder != kept:
                 shutil.rmtree(folder)
 
