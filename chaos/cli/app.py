@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from chaos.cli import complete
 from chaos.errors import Exit, UserError
 
 EPILOG = (
@@ -21,14 +22,21 @@ app = typer.Typer(
     help="Break a running distributed PyTorch job on purpose, repeatably, and prove that it recovered.",
     epilog=EPILOG,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Format = Literal["rich", "json", "plain"]
-SuiteArgs = Annotated[list[str], typer.Argument(metavar="NAME_OR_PATH...", help="shipped suites or files")]
+SuiteArgs = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME_OR_PATH...", help="shipped suites or files", autocompletion=complete.suites),
+]
+SuiteArg = Annotated[
+    str,
+    typer.Argument(metavar="NAME_OR_PATH", help="a shipped suite or a file", autocompletion=complete.suites),
+]
 SeedOption = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="instead of the suite's")]
 OnlyOption = Annotated[
     str | None,
@@ -152,7 +160,10 @@ def diff(
 @app.command()
 def history(
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="a folder of runs")] = Path("reports"),
-    suite: Annotated[str | None, typer.Option("--suite", metavar="NAME", help="this suite alone")] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option("--suite", metavar="NAME", help="this suite alone", autocompletion=complete.suites),
+    ] = None,
     format: FormatOption = "rich",
 ) -> None:
     """Show how runs went over time, and what the newest changed.
@@ -177,7 +188,7 @@ def validate(suites: SuiteArgs) -> None:
 
 @app.command()
 def plan(
-    suite: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="a shipped suite or a file")],
+    suite: SuiteArg,
     seed: SeedOption = None,
     only: OnlyOption = None,
     repeat: RepeatOption = 1,
@@ -210,7 +221,12 @@ def list_(
 
 @app.command()
 def describe(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="a fault, an invariant or a suite")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="a fault, an invariant or a suite", autocompletion=complete.anything
+        ),
+    ],
     json: JsonOption = False,
 ) -> None:
     """Say what a fault stands for, what it does not certify, by which means and where it is exercised.
@@ -359,7 +375,13 @@ def shrink(
     budget: Annotated[str, typer.Option("--budget", metavar="TIME", help="for all runs together")] = "10m",
     only: OnlyOption = None,
     invariant: Annotated[
-        str | None, typer.Option("--invariant", metavar="NAME", help="which failure, if there are several")
+        str | None,
+        typer.Option(
+            "--invariant",
+            metavar="NAME",
+            help="which failure, if there are several",
+            autocompletion=complete.invariants,
+        ),
     ] = None,
     tries: Annotated[
         int, typer.Option("--tries", metavar="N", min=1, help="runs before a smaller plan counts as holding")
@@ -388,7 +410,10 @@ def attach(
         ),
     ],
     fault: Annotated[
-        list[str] | None, typer.Option("--fault", metavar="NAME", help="which fault; may be repeated")
+        list[str] | None,
+        typer.Option(
+            "--fault", metavar="NAME", help="which fault; may be repeated", autocompletion=complete.faults
+        ),
     ] = None,
     faults: Annotated[
         Path | None, typer.Option("--faults", metavar="FILE", help="faults as a suite has them, instead")
