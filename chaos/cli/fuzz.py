@@ -70,11 +70,11 @@ class Limits:
     until: float
     stop_at_first: bool
 
-    def allow(self, before: Seen, rounds_before: int) -> bool:
-        """Whether another round may begin."""
-        if self.stop_at_first and before.found:
+    def allow(self, rounds: list[Round]) -> bool:
+        """Whether another round may begin, after these of the present start."""
+        if self.stop_at_first and any(one.found for one in rounds):
             return False
-        if self.rounds is not None and before.rounds - rounds_before >= self.rounds:
+        if self.rounds is not None and len(rounds) >= self.rounds:
             return False
         return time.monotonic() < self.until
 
@@ -128,10 +128,10 @@ def _run(
     search: Search, limits: Limits, bench: Bench, interrupts: Interrupts
 ) -> tuple[Exit | None, list[str]]:
     """Run rounds; returns the exit code if it is decided already, and what could not be cleaned up."""
-    before, code, left = search.seen.rounds, None, list[str]()
+    before, code, left = len(search.log.rounds), None, list[str]()
     try:
-        search.go(lambda seen: limits.allow(seen, before) and not _never_runs(search.log.rounds[before:]))
-        if _never_runs(search.log.rounds[before:]):
+        search.go(lambda seen: limits.allow(search.log.rounds[before:]) and not _never_runs(search, before))
+        if _never_runs(search, before):
             print(f"torch-chaos: the job does not run: {search.log.rounds[-1].reason}", file=sys.stderr)
             code = Exit.INCONCLUSIVE
     except Interrupted:
@@ -163,8 +163,8 @@ def code_of(seen: Seen) -> Exit:
     return Exit.INCONCLUSIVE if seen.categories[seens.FLAKY] or nothing_held else Exit.PASSED
 
 
-def _never_runs(rounds: list[Round]) -> bool:
-    last = rounds[-UNTESTED:]
+def _never_runs(search: Search, before: int) -> bool:
+    last = search.log.rounds[before:][-UNTESTED:]
     return len(last) == UNTESTED and all(one.untested for one in last)
 
 

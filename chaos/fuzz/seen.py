@@ -16,6 +16,8 @@ from chaos.report.coverage import Cell
 
 PASS, FAILED, FLAKY, INCONCLUSIVE, KNOWN = "PASS", "FAILED", "FLAKY", "INCONCLUSIVE", "KNOWN"
 """What a round came to. KNOWN: it failed as a finding does that is there already."""
+UNFINISHED = "not as small as can be"
+"""How what is said of a shrinking begins that was ended before its end."""
 IN_VAIN = 2
 """Times that a cell is not reached by a job that goes on, before it is thought out of reach."""
 IN_VAIN_ELSEWHERE = 3

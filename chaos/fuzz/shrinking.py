@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.errors import UserError
+from chaos.fuzz.seen import UNFINISHED
 from chaos.fuzz.session import Shrunk
 from chaos.runner.interrupt import Interrupted
 from chaos.shrinking.ask import ask
@@ -63,17 +64,17 @@ class Shrinker:
             for _ in hunt.go(ask(scenario).kept):
                 pass
         except Interrupted:
-            said = "not as small as can be: interrupted"
+            said = f"{UNFINISHED}: interrupted"
         except UserError as error:
             # A smaller job that this machine refuses is no reason to lose the finding.
-            said = f"not as small as can be: {error.message}"
-        said = said or _said(hunt, folder, time.monotonic() >= self.until)
+            said = f"{UNFINISHED}: {error.message}"
+        said = said or _said(hunt, time.monotonic() >= self.until)
         faults = tuple(fault.name for fault in kept.best.faults)
         return Shrunk(faults, said, said.endswith("interrupted") or self.stopped())
 
 
-def _said(hunt: Hunt, folder: Path, over: bool) -> str:
+def _said(hunt: Hunt, over: bool) -> str:
     if hunt.finished:
         return f"nothing smaller fails, in {hunt.runs} runs"
     why = "the time" if over else "the budget"
-    return f"not as small as can be: {why} was up after {hunt.runs} runs"
+    return f"{UNFINISHED}: {why} was up after {hunt.runs} runs"

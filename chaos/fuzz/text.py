@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from chaos.fuzz import seen as seens
-from chaos.fuzz.seen import Found, Round, Seen
+from chaos.fuzz.seen import UNFINISHED, Found, Round, Seen
 from chaos.fuzz.space import Aim, Space
 from chaos.report.coverage import ELSE, Cell
 from chaos.report.table import seconds
@@ -115,8 +115,12 @@ def closing(space: Space, seen: Seen, folder: str, flaky: Iterable[Round]) -> li
 
 def finding(found: Found, folder: str) -> list[str]:
     """One finding, for a person."""
-    faults = ", ".join(found.faults)
-    return [
-        f"FOUND {found.id}: {found.invariant} does not hold with {faults} ({found.said})",
-        f"    replay: torch-chaos replay {folder}/findings/{found.id}/plan.json",
+    plan = f"{folder}/findings/{found.id}/plan.json"
+    lines = [
+        f"FOUND {found.id}: {found.invariant} does not hold with {', '.join(found.faults)} ({found.said})",
+        f"    replay: torch-chaos replay {plan}",
+        f"    reports: {folder}/rounds/{found.id.partition('-')[0]}",
     ]
+    if found.said.startswith(UNFINISHED):
+        lines.insert(2, f"    shrink: torch-chaos shrink {plan} --invariant {found.invariant}")
+    return lines

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from chaos.fuzz import text
-from chaos.fuzz.seen import FLAKY, INCONCLUSIVE, Found, Round, Seen
+from chaos.fuzz.seen import FLAKY, INCONCLUSIVE, UNFINISHED, Found, Round, Seen
 from chaos.report.coverage import Cell
 from tests.chaos.fuzz.spaces import space
 
@@ -47,15 +47,24 @@ def test_the_end_says_what_was_found_and_how_to_see_it_again() -> None:
         Found("0002-replicas_agree", "replicas_agree", ("process.kill",), "nothing smaller fails")
     )
     lines = text.closing(space(), seen, "reports/fuzz/small", [rounds()[2]])
-    assert lines[-7:] == [
+    assert lines[-8:] == [
         "(a number: times reached; . not yet; ? tried in vain)",
         "1 of 11 cells reached, 1 tried in vain",
         "3 rounds: 1 FLAKY, 1 INCONCLUSIVE, 1 PASS",
         "FOUND 0002-replicas_agree: replicas_agree does not hold with process.kill (nothing smaller fails)",
         "    replay: torch-chaos replay reports/fuzz/small/findings/0002-replicas_agree/plan.json",
+        "    reports: reports/fuzz/small/rounds/0002",
         "FLAKY, round 3: 1 of 3 runs failed: replicas_agree: they differ",
         "    reports: reports/fuzz/small/rounds/0003",
     ]
+
+
+def test_what_was_not_shrunk_to_the_end_can_be_later() -> None:
+    said = f"{UNFINISHED}: the time was up after 3 runs"
+    lines = text.finding(Found("0007-replicas_agree", "replicas_agree", ("process.kill",), said), "out")
+    assert lines[2] == (
+        "    shrink: torch-chaos shrink out/findings/0007-replicas_agree/plan.json --invariant replicas_agree"
+    )
 
 
 def test_the_beginning_says_what_is_drawn_and_what_is_not() -> None:
