@@ -14,6 +14,7 @@ from chaos.plan import Plan, PlannedScenario, make_plan
 from chaos.runner import facts
 from chaos.suite import find, load, shipped
 from injectors.catalogue import CATALOGUE
+from tests.chaos.report.trace_format import problems
 from tests.chaos.runs import chaos
 from tests.chaos.undo.setups import gpus
 
@@ -98,6 +99,7 @@ def test_each_fault_leaves_its_evidence(suite: str, tmp_path: Path, require: Cal
     assert done.returncode in (0, 1), done.stdout + done.stderr
     report = json.loads((report_dir / "report.json").read_text())
     assert [s["name"] for s in report["scenarios"] if not as_expected(s)] == [], done.stdout
+    assert problems((report_dir / "trace.json").read_text(encoding="utf-8")) == []
     for scenario in CHOSEN[suite]:
         history = report_dir / scenario.name / "history.jsonl"
         events = [json.loads(line) for line in history.read_text().splitlines()]

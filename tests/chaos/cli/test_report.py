@@ -9,7 +9,8 @@ import pytest
 
 from chaos.cli import app
 from tests.chaos.report.folder import write_run
-from tests.chaos.report.trace_format import Trace
+from tests.chaos.report.trace_controls import broken_by
+from tests.chaos.report.trace_format import problems
 from tests.chaos.runs import KILL, chaos, run, suite
 
 DRAWN = ("report.html", "trace.json")
@@ -21,7 +22,12 @@ def test_a_run_draws_its_page_and_report_draws_it_anew(tmp_path: Path) -> None:
     assert done.code == 0, done.out + done.err
     first = {name: (tmp_path / "r" / name).read_text(encoding="utf-8") for name in DRAWN}
     assert 'class="lanes"' in first["report.html"]
-    assert Trace.model_validate_json(first["trace.json"]).traceEvents
+    trace = first["trace.json"]
+    assert {event["ph"] for event in json.loads(trace)["traceEvents"]} >= {"M", "X", "i", "b", "e"}
+    assert problems(trace) == []
+    for control in ("no duration", "an end under another id", "slices that cross", "a thread without a name"):
+        broken, said = broken_by(trace, control)
+        assert any(said in problem for problem in problems(broken)), control
     for name in DRAWN:
         (tmp_path / "r" / name).unlink()
     assert chaos("report", tmp_path / "r", "--format", "plain").returncode == 0

@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from chaos.report.stored import read
 from chaos.report.trace import trace
 from tests.chaos.report.folder import write_run
-from tests.chaos.report.trace_format import Async, Complete, Counter, Instant, Trace
+from tests.chaos.report.trace_controls import CONTROLS, broken_by
+from tests.chaos.report.trace_format import Async, Counter, Instant, Trace, problems
 
 
 @pytest.fixture(scope="module")
@@ -24,22 +23,20 @@ def scenario(found: Trace, name: str) -> int:
     return next(pid for title, pid in names.items() if str(title).startswith(f"{name}:"))
 
 
-def test_the_format_refuses_what_is_no_trace(found: Trace) -> None:
-    data = found.model_dump()
-    for wrong in ({"ph": "Z"}, {"ph": "X", "dur": -1}, {"ts": "soon"}):
-        event = {
-            "ph": "X",
-            "name": "a",
-            "cat": "b",
-            "pid": 1,
-            "tid": 1,
-            "ts": 1,
-            "dur": 1,
-            "args": {},
-            **wrong,
-        }
-        with pytest.raises(ValidationError):
-            Trace.model_validate({**data, "traceEvents": [event]})
+def test_it_keeps_every_rule_of_the_format(found: Trace) -> None:
+    assert problems(found.model_dump_json()) == []
+
+
+def test_events_may_stand_in_any_order(found: Trace) -> None:
+    # Of what happens at once the order counts, so the rest is moved as a whole: metadata to the end.
+    moved = sorted(found.traceEvents, key=lambda event: (event.ph == "M", -event.pid))
+    assert problems(found.model_copy(update={"traceEvents": moved}).model_dump_json()) == []
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_what_breaks_a_rule_is_found(found: Trace, name: str) -> None:
+    broken, said = broken_by(found.model_dump_json(), name)
+    assert any(said in problem for problem in problems(broken)), problems(broken)
 
 
 def test_each_scenario_is_a_process_with_its_lanes(found: Trace) -> None:
@@ -47,33 +44,6 @@ def test_each_scenario_is_a_process_with_its_lanes(found: Trace) -> None:
     lanes = [e.args["name"] for e in found.traceEvents if e.pid == pid and e.name == "thread_name"]  # type: ignore[index]
     assert lanes == ["job", "node 0", "node 1", "node 2", "rank 0", "rank 1", "rank 2"]
     assert len({e.pid for e in found.traceEvents}) == 7
-
-
-def test_complete_events_of_a_lane_nest(found: Trace) -> None:
-    lanes = defaultdict(list)
-    for event in found.traceEvents:
-        if isinstance(event, Complete):
-            lanes[event.pid, event.tid].append((event.ts, event.ts + event.dur))
-    assert len(lanes) > 10
-    for spans in lanes.values():
-        open_until: list[int] = []
-        for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
-            while open_until and open_until[-1] <= start:
-                open_until.pop()
-            assert not open_until or end <= open_until[-1]
-            open_until.append(end)
-
-
-def test_what_begins_ends_later_under_the_same_id(found: Trace) -> None:
-    begun: dict[tuple[str, str], list[Async]] = defaultdict(list)
-    for event in found.traceEvents:
-        if isinstance(event, Async):
-            if event.ph == "b":
-                begun[event.id, event.name].append(event)
-            else:
-                assert begun[event.id, event.name].pop().ts <= event.ts
-    assert begun
-    assert not any(begun.values())
 
 
 def test_recoveries_and_faults_are_in_it(found: Trace) -> None:
