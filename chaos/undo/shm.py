@@ -34,18 +34,18 @@ def left(before: Collection[str], since: float, run: str, known: Collection[int]
     Memory that a living process still uses belongs to that process: to another program, or to one of the run
     that the process check reports.
     """
-    new = []
+    new: dict[str, int] = {}
     for name in entries() - set(before):
         try:
             stat = os.stat(f"{FOLDER}/{name}", follow_symlinks=False)
         except OSError:
             continue
         if stat.st_uid == os.getuid() and stat.st_ctime >= since - 1.0:
-            new.append(name)
+            new[name] = stat.st_ino
     if not new:
         return []
     used = _in_use()
-    unused = sorted(name for name in new if f"{FOLDER}/{name}" not in used)
+    unused = sorted(name for name, inode in new.items() if inode not in used)
     if unused and processes.other_runs(run):
         return [name for name in unused if maker(name) in known]
     return unused
@@ -73,16 +73,22 @@ def remove(names: Collection[str]) -> list[str]:
     return stay
 
 
-def _in_use() -> set[str]:
-    used: set[str] = set()
+def _in_use() -> set[int]:
+    """The inodes in /dev/shm that a process maps or holds open. Their names would not do: a semaphore is mapped
+    under a passing name before it gets its own, and that is the one which the kernel shows of its maker.
+    """
+    used: set[int] = set()
+    device = os.stat(FOLDER).st_dev
+    shown = f"{os.major(device):02x}:{os.minor(device):02x}"
     for pid in processes.pids():
         try:
             with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
-                used.update(line.split(None, 5)[5].strip() for line in file if f" {FOLDER}/" in line)
+                fields = (line.split(None, 5) for line in file)
+                used.update(int(field[4]) for field in fields if field[3] == shown)
             for fd in os.listdir(f"/proc/{pid}/fd"):
-                path = os.readlink(f"/proc/{pid}/fd/{fd}")
-                if path.startswith(f"{FOLDER}/"):
-                    used.add(path)
+                path = f"/proc/{pid}/fd/{fd}"
+                if os.readlink(path).startswith(f"{FOLDER}/"):
+                    used.add(os.stat(path).st_ino)
         except OSError:
             continue
     return used

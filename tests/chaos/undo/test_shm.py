@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import secrets
 import subprocess
@@ -55,6 +56,15 @@ def test_what_was_there_before_or_is_in_use_is_not(entry: str) -> None:
         assert entry not in shm.left((), time.time() - 5, "mine", {4194305})
     finally:
         os.close(fd)
+
+
+def test_a_semaphore_that_only_its_maker_uses_is_not() -> None:
+    """Python's, as a pool of spawned processes has it. Its maker maps it under a name that is gone."""
+    before, since = shm.entries(), time.time()
+    lock = multiprocessing.get_context("spawn").Lock()
+    (made,) = (name for name in shm.entries() - before if name.startswith("sem.mp-"))
+    assert made not in shm.left(before, since, "mine")
+    del lock
 
 
 def test_another_run_is_told_from_this_one(neighbour: str) -> None:
