@@ -10,7 +10,7 @@ from typing import Literal
 
 from chaos.cli import ci_files
 from chaos.errors import UserError
-from chaos.suite.guess import Command, Script, commands, script_of
+from chaos.suite.guess import Command, Script, commands, redirected, script_of
 
 DEFAULT_WORLD = 4
 MOST_BYTES = 200_000
@@ -47,8 +47,17 @@ defaults:
         for: 5s
 """
 COMMAND = """\
-    # Started exactly like this; nothing in the script has to change.{found}
-    argv: [{argv}]
+    # Started like this; nothing in the script has to change.{found}
+{places}    argv: [{argv}]
+    # In torch 2.13 a rank that torchrun restarted dials a dead address without this (pytorch/pytorch#135712).
+    env: {{TORCH_DISABLE_SHARE_RDZV_TCP_STORE: "1"}}
+"""
+OWN_PLACE = """\
+    # {work} is a folder that exists for one run: no run goes on from the checkpoints of another.
+"""
+SHARED_PLACE = """\
+    # The script saves to a place that no argument names, so a run may go on from what another has saved
+    # and is no run of its own then. Let it take an argument, and add here: --checkpoint, "{work}/file.pt"
 """
 COMMAND_REST = """\
     # What a step is: by default one step of the first optimizer that steps. Other rules:
@@ -69,7 +78,7 @@ RECOVERY = """\
 RECOVERY_REST = """\
     # Steps that a complete run commits, and how the script is told{mend}.
     steps: 30
-    args: [{flag}, "{{steps}}"]
+{places}    args: [{args}]
   bounds: {{detect: 500ms, recover: 2s, run: 60s}}
 
 """
@@ -99,6 +108,10 @@ def init(script: Path, out: Path, world: int | None, ci: Ci = "none") -> None:
     out.write_text(suite_text(script, out, world, found), encoding="utf-8")
     if found.command is not None:
         print(f"found at {found.command.place}: {shlex.join(found.command.argv)}")
+    if found.script.checkpoints is not None:
+        print(f"checkpoints of each run in a folder of its own: {found.script.checkpoints.flag}")
+    elif found.script.saves:
+        print(f"{script} saves to a place that no argument names: see the comment in {out}")
     print(f"wrote {out}; next: torch-chaos run {out}")
     for line in ci_files.write(ci, Path.cwd(), out):
         print(line)
@@ -131,25 +144,38 @@ def suite_text(script: Path, out: Path, world: int | None, found: Found) -> str:
         name=f"{script.stem}-chaos",
         kind="recovery" if found.runtime else "command",
         world=ranks,
-        target=RECOVERY.format(script=path)
-        if found.runtime
-        else _command(path, script, ranks, found.command),
+        target=RECOVERY.format(script=path) if found.runtime else _command(path, script, ranks, found),
         rest=_rest(found, by_line),
         # A script whose steps are told by its lines shows no phases of a step.
         phase="" if by_line else ", phase: backward",
     )
 
 
-def _command(path: str, script: Path, ranks: int, command: Command | None) -> str:
-    if command is None or command.world != ranks:
-        words = ["torchrun", "--standalone", "--nproc-per-node", str(ranks), "--max-restarts", "3", path]
-        return COMMAND.format(found="", argv=", ".join(map(_quoted, words)))
+def _command(path: str, script: Path, ranks: int, found: Found) -> str:
+    command, said = found.command, ""
+    argv = ["torchrun", "--standalone", "--nproc-per-node", str(ranks), "--max-restarts", "3", path]
+    if command is not None and command.world == ranks:
+        argv, said = _as_found(path, script, command)
+    if found.script.checkpoints is not None:
+        argv = redirected(argv, found.script.checkpoints)
+    return COMMAND.format(found=said, places=_places(found.script), argv=", ".join(map(_quoted, argv)))
+
+
+def _places(script: Script) -> str:
+    """What is said of where checkpoints go."""
+    if script.checkpoints is not None:
+        return OWN_PLACE
+    return SHARED_PLACE if script.saves else ""
+
+
+def _as_found(path: str, script: Path, command: Command) -> tuple[list[str], str]:
+    """The command line as it was found, with restarts; and where that was, in words."""
     argv = [path if word.rpartition("/")[2] == script.name else word for word in command.argv]
     restarts = any(word.startswith(("--max-restarts", "--max_restarts")) for word in argv)
     said = f" As in {command.place}." if restarts else f" As in {command.place}, with restarts."
     if not restarts:
         argv[argv.index(path) : argv.index(path)] = ["--max-restarts", "3"]
-    return COMMAND.format(found=said, argv=", ".join(map(_quoted, argv)))
+    return argv, said
 
 
 def _quoted(word: str) -> str:
@@ -160,8 +186,12 @@ def _quoted(word: str) -> str:
 
 def _rest(found: Found, by_line: bool) -> str:
     if found.runtime:
-        flag = found.script.steps_flag
-        return RECOVERY_REST.format(flag=flag or "--steps", mend="" if flag else " (mend this line)")
+        flag, places = found.script.steps_flag, found.script.checkpoints
+        words = [flag or "--steps", '"{steps}"']
+        if places is not None:
+            words += [places.flag, _quoted(f"{{work}}/{places.name}")]
+        mend = "" if flag else " (mend this line)"
+        return RECOVERY_REST.format(places=_places(found.script), args=", ".join(words), mend=mend)
     if by_line:
         assert found.script.pattern is not None
         return PRINTED_REST.format(pattern="'" + found.script.pattern.replace("'", "''") + "'")

@@ -5,9 +5,10 @@ Nothing is guessed that is not written somewhere; what is found is told with the
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
@@ -18,6 +19,10 @@ _STEPS_FLAG = re.compile(
     r"""add_argument\(\s*["'](--(?:max[-_]|num[-_]|train[-_])?(?:steps|iters|iterations))["']"""
 )
 _OPTIMIZER = re.compile(r"\boptim\b|\boptimizer\w*\.step\(|\bopt\.step\(")
+_CHECKPOINTS = re.compile(
+    r"--(?:checkpoints?|ckpts?|snapshots?|(?:checkpoints?|ckpts?|snapshots?|save|output)[-_](?:dir|directory|folder|path|file))"
+)
+_SAVES = re.compile(r"\b(?:torch|dcp|checkpoint)\.save\(")
 _STEP_LINE = re.compile(
     r"""(?P<quote>["'])(?P<before>(?:(?!(?P=quote))[^{}])*?\b(?:step|iter|iteration)s?\b[ :=#]*)\{[^{}]*\}""",
     re.I,
@@ -34,6 +39,14 @@ class Command:
 
 
 @dataclass(frozen=True)
+class Checkpoints:
+    """The argument that says where checkpoints go. `name`: the last part of its default, or a plain word."""
+
+    flag: str
+    name: str
+
+
+@dataclass(frozen=True)
 class Script:
     """What the script itself tells.
 
@@ -41,11 +54,15 @@ class Script:
         optimizer: whether it steps an optimizer, which is what counts as a step by default.
         steps_flag: the argument that sets how many steps it makes, if it has one.
         pattern: of a line that it prints for each step, with a group for the step's number.
+        checkpoints: the argument for their place, if it has one.
+        saves: whether it saves anything.
     """
 
     optimizer: bool
     steps_flag: str | None
     pattern: str | None
+    checkpoints: Checkpoints | None = None
+    saves: bool = False
 
 
 def commands(texts: Mapping[str, str], script: str) -> list[Command]:
@@ -133,4 +150,54 @@ def script_of(text: str) -> Script:
         optimizer=_OPTIMIZER.search(text) is not None,
         steps_flag=flag[1] if flag else None,
         pattern=rf"{re.escape(line['before'])}(\d+)" if line else None,
+        checkpoints=_checkpoints(text),
+        saves=_SAVES.search(text) is not None,
     )
+
+
+def _checkpoints(text: str) -> Checkpoints | None:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return None
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in calls:
+        if not (isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"):
+            continue
+        words = [word for argument in call.args if (word := _text(argument)) is not None]
+        flag = next((word for word in words if _CHECKPOINTS.fullmatch(word)), None)
+        told = {keyword.arg: keyword.value for keyword in call.keywords}
+        kind = told.get("type")
+        # A switch, or a number such as the interval between two.
+        number = isinstance(kind, ast.Name) and kind.id in ("int", "float", "bool")
+        if flag is not None and "action" not in told and not number:
+            default = _text(told["default"]) if "default" in told else None
+            return Checkpoints(flag, last_part(default or "checkpoints"))
+    return None
+
+
+def _text(node: ast.expr) -> str | None:
+    """A literal text, or that in `Path("...")`."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def last_part(path: str) -> str:
+    """A path's last part, which says whether it is a file or a folder."""
+    return path.rstrip("/").rpartition("/")[2].strip(".") or "checkpoints"
+
+
+def redirected(argv: Sequence[str], checkpoints: Checkpoints) -> list[str]:
+    """A command line whose checkpoints go to `{work}`, a folder that exists for one run."""
+    kept = list(argv)
+    for position, word in enumerate(kept):
+        name, equals, value = word.partition("=")
+        if name != checkpoints.flag:
+            continue
+        if equals:
+            kept[position] = f"{name}={{work}}/{last_part(value)}"
+        elif position + 1 < len(kept):
+            kept[position + 1] = f"{{work}}/{last_part(kept[position + 1])}"
+        return kept
+    return [*kept, checkpoints.flag, f"{{work}}/{checkpoints.name}"]

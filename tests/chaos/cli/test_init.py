@@ -69,11 +69,56 @@ def test_a_script_without_an_optimizer_is_followed_by_its_lines(project: Path) -
     assert "phase: backward" not in text
 
 
+TAKES_A_PLACE = (
+    "optimizer = torch.optim.SGD(p)\np.add_argument('--save-dir', default='runs/a')\ntorch.save(s, x)\n"
+)
+
+
+def test_no_run_goes_on_from_the_checkpoints_of_another(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "src" / "train.py").write_text(TAKES_A_PLACE)
+    target = written()
+    argv = target["argv"]
+    assert isinstance(argv, list)
+    assert argv[-3:] == ["src/train.py", "--save-dir", "{work}/a"]
+    assert "checkpoints of each run in a folder of its own: --save-dir" in capsys.readouterr().out
+    (project / "Makefile").write_text(
+        "t:\n\ttorchrun --nproc-per-node=2 src/train.py --save-dir out --lr 1\n"
+    )
+    argv = written(out="as_found.yaml")["argv"]
+    assert isinstance(argv, list)
+    assert argv[-5:] == ["src/train.py", "--save-dir", "{work}/out", "--lr", "1"]
+    assert "no run goes on from the checkpoints of another" in (project / "as_found.yaml").read_text()
+
+
+def test_a_script_that_saves_where_it_likes_is_told_of(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "src" / "train.py").write_text("optimizer = torch.optim.SGD(p)\ntorch.save(s, 'last.pt')\n")
+    argv = written()["argv"]
+    assert isinstance(argv, list)
+    assert not any("{work}" in word for word in argv)
+    assert "The script saves to a place that no argument names" in (project / "chaos.yaml").read_text()
+    assert "src/train.py saves to a place that no argument names" in capsys.readouterr().out
+
+
+def test_a_restart_under_torchrun_gets_a_store_of_its_own(project: Path) -> None:
+    assert written()["env"] == {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    # As the shipped suite for torchrun has it.
+    shipped = load("torchrun", CATALOGUE).targets[0]["env"]
+    assert shipped["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
+
+
 def test_a_script_of_the_runtime_is_told_its_steps_as_it_wants(project: Path) -> None:
     (project / "src" / "train.py").write_text("import recovery\np.add_argument('--max-steps')\n")
     target = written()
     assert (target["kind"], target["args"]) == ("recovery", ["--max-steps", "{steps}"])
     assert "mend this line" not in (project / "chaos.yaml").read_text()
+    (project / "src" / "train.py").write_text("import recovery\np.add_argument('--checkpoints')\n")
+    assert written(out="saving.yaml")["args"] == [
+        *("--steps", "{steps}", "--checkpoints", "{work}/checkpoints"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.suite.guess import commands, script_of
+from chaos.suite.guess import Checkpoints, commands, redirected, script_of
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,50 @@ def test_one_with_a_number_of_ranks_comes_first() -> None:
 def test_what_a_script_tells(text: str, optimizer: bool, flag: str | None, pattern: str | None) -> None:
     found = script_of(text)
     assert (found.optimizer, found.steps_flag, found.pattern) == (optimizer, flag, pattern)
+
+
+@pytest.mark.parametrize(
+    ("argument", "flag", "name"),
+    [
+        ('"--checkpoints", type=Path, required=True', "--checkpoints", "checkpoints"),
+        ('"--checkpoint", type=Path, default=Path("out/last.pt")', "--checkpoint", "last.pt"),
+        ('"-s", "--save_dir", default="runs/"', "--save_dir", "runs"),
+        ('"--output-dir", default=None', "--output-dir", "checkpoints"),
+        ('"--snapshot-path", default=DEFAULT', "--snapshot-path", "checkpoints"),
+        ('"--ckpt-dir", default="."', "--ckpt-dir", "checkpoints"),
+    ],
+)
+def test_where_checkpoints_go(argument: str, flag: str, name: str) -> None:
+    assert script_of(f"p.add_argument({argument})\n").checkpoints == Checkpoints(flag, name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'p.add_argument("--checkpoint", action="store_true")',
+        'p.add_argument("--checkpoints", type=int)',
+        'p.add_argument("--checkpoint-every")',
+        'p.add_argument("--data-dir")',
+        'add_argument("--checkpoint")',
+        'p.add_argument("--checkpoint"',
+    ],
+)
+def test_what_says_no_place_is_none(text: str) -> None:
+    assert script_of(text).checkpoints is None
+
+
+def test_a_script_that_saves_is_known() -> None:
+    assert script_of("torch.save(state, 'x.pt')").saves
+    assert not script_of("state = torch.load('x.pt')").saves
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ("torchrun t.py --ckpt a/b/ --lr 1", "torchrun t.py --ckpt {work}/b --lr 1"),
+        ("torchrun t.py --ckpt=/data/c.pt", "torchrun t.py --ckpt={work}/c.pt"),
+        ("torchrun t.py --lr 1", "torchrun t.py --lr 1 --ckpt {work}/last.pt"),
+    ],
+)
+def test_a_command_line_whose_checkpoints_have_a_place_of_their_own(given: str, made: str) -> None:
+    assert redirected(given.split(), Checkpoints("--ckpt", "last.pt")) == made.split()
