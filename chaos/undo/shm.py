@@ -74,8 +74,8 @@ def remove(names: Collection[str]) -> list[str]:
 
 
 def _in_use() -> set[int]:
-    """The inodes in /dev/shm that a process maps or holds open. Their names would not do: a semaphore is mapped
-    under a passing name before it gets its own, and that is the one which the kernel shows of its maker.
+    """The inodes in /dev/shm that a process maps or holds open. Names would not do: a semaphore is mapped
+    under a passing name before it gets its own, and the kernel shows that one of its maker.
     """
     used: set[int] = set()
     device = os.stat(FOLDER).st_dev
