@@ -160,16 +160,20 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
 
 @pytest.fixture(scope="session")
 def require() -> Callable[[str], None]:
-    """`require("userns")`: skip where it is missing, fail where TORCH_CHAOS_REQUIRE names it."""
-    required = {name for name in os.environ.get("TORCH_CHAOS_REQUIRE", "").split(",") if name}
+    """`require("userns")`: skip where it is missing, fail where TORCH_CHAOS_TESTS_REQUIRE names it."""
+    required = {name for name in os.environ.get("TORCH_CHAOS_TESTS_REQUIRE", "").split(",") if name}
     if unknown := required - CAPABILITIES.keys():
-        raise pytest.UsageError(f"TORCH_CHAOS_REQUIRE names {sorted(unknown)}; known: {sorted(CAPABILITIES)}")
+        raise pytest.UsageError(
+            f"TORCH_CHAOS_TESTS_REQUIRE names {sorted(unknown)}; known: {sorted(CAPABILITIES)}"
+        )
 
     def check(name: str) -> None:
         if CAPABILITIES[name]():
             return
         if name in required:
-            pytest.fail(f"{name} is missing, and TORCH_CHAOS_REQUIRE says that this machine must have it")
+            pytest.fail(
+                f"{name} is missing, and TORCH_CHAOS_TESTS_REQUIRE says that this machine must have it"
+            )
         pytest.skip(f"{name} is missing on this machine")
 
     return check

@@ -38,11 +38,11 @@ def test_a_missing_capability_skips_unless_it_is_required(
     conftest = (request.config.rootpath / "tests" / "conftest.py").read_text(encoding="utf-8")
     pytester.makeconftest(conftest + "\nCAPABILITIES['userns'] = lambda: False\n")
     pytester.makepyfile("def test_needs_it(require):\n    require('userns')\n")
-    monkeypatch.delenv("TORCH_CHAOS_REQUIRE", raising=False)
+    monkeypatch.delenv("TORCH_CHAOS_TESTS_REQUIRE", raising=False)
     pytester.runpytest_subprocess().assert_outcomes(skipped=1)
-    monkeypatch.setenv("TORCH_CHAOS_REQUIRE", "userns")
+    monkeypatch.setenv("TORCH_CHAOS_TESTS_REQUIRE", "userns")
     pytester.runpytest_subprocess().assert_outcomes(failed=1)
-    monkeypatch.setenv("TORCH_CHAOS_REQUIRE", "userns,warp")
+    monkeypatch.setenv("TORCH_CHAOS_TESTS_REQUIRE", "userns,warp")
     pytester.runpytest_subprocess().assert_outcomes(errors=1)
 
 

@@ -30,6 +30,12 @@ class Missing:
         return f"{self.what}: {self.why}".replace("\n  mend: ", "; ")
 
 
+def names() -> frozenset[str]:
+    """Everything that `--torch-chaos-require` may insist on: what `missing` can name."""
+    faults = {*CATALOGUE}
+    return frozenset({"all", "torch", *PROBES, *faults, *(name.partition(".")[0] for name in faults)})
+
+
 def missing(plan: Plan) -> list[Missing]:
     """Everything that is missing for a plan."""
     return list(_missing(plan))

@@ -5,9 +5,10 @@ A marker's argument is the test's own choice and stands above all of them.
 
 from __future__ import annotations
 
+import difflib
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,13 +135,20 @@ class Options:
     repeat: int = 1
 
     @classmethod
-    def of(cls, found: Mapping[str, Given | None], last: Callable[[], Any], folder: Path) -> Options:
+    def of(
+        cls,
+        found: Mapping[str, Given | None],
+        last: Callable[[], Any],
+        folder: Path,
+        known: Callable[[], Collection[str]],
+    ) -> Options:
         """Read what was given, by option.
 
         Args:
             found: what counts, by the option's name.
             last: the last run's seed, as it was kept.
             folder: where a relative report folder starts.
+            known: the names that can be required; asked only if some are.
 
         Raises:
             BadOption: a value that its option cannot have.
@@ -154,16 +162,33 @@ class Options:
             seed=Seed.of(found.get("seed"), last),
             profile="dev" if profile is None else profile.value.removeprefix("torch-chaos-"),
             report=None if report is None else folder / report.value,
-            require=_names(found.get("require")),
+            require=_names(found.get("require"), known),
             repeat=1 if repeat is None else _number(repeat, 1),
         )
 
 
-def _names(found: Given | None) -> frozenset[str]:
-    return frozenset() if found is None else frozenset(found.value.replace(",", " ").split())
+def _names(found: Given | None, known: Callable[[], Collection[str]]) -> frozenset[str]:
+    if found is None:
+        return frozenset()
+    names = dict.fromkeys(found.value.replace(",", " ").split())
+    allowed = sorted(known())
+    unknown = next((name for name in names if name not in allowed), None)
+    if unknown is not None:
+        close = difflib.get_close_matches(unknown, allowed, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        mend = f"{hint}one of {', '.join(allowed)}"
+        raise BadOption(f"{found.source}={found.value}: unknown name {unknown!r}\n  mend: {mend}")
+    return frozenset(names)
+
+
+def known_names() -> Collection[str]:
+    """What can be required."""
+    from chaos.testing.needs import names  # the engine: not before someone asks for it
+
+    return names()
 
 
 def from_environment() -> Options:
     """The options outside of pytest."""
     found = {option.name: given(option, None, os.environ, "") for option in OPTIONS}
-    return Options.of(found, lambda: None, Path.cwd())
+    return Options.of(found, lambda: None, Path.cwd(), known_names)

@@ -3,7 +3,7 @@
 Rules kept here:
 
 - Loading it imports pytest and the standard library, nothing else; the engine is imported by the first test
-  that needs it, torch by none: it lives in the processes of the job.
+  that needs it (or by an option that names parts of it), torch by none: it lives in the processes of the job.
 - Under pytest-xdist every worker has an open run of its own, and one seed for all comes from the controller.
 """
 
@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if told is not None:
         found["seed"] = opt.Given(str(told), "the controller")
     try:
-        options = opt.Options.of(found, lambda: _cached_seed(config), config.rootpath)
+        options = opt.Options.of(found, lambda: _cached_seed(config), config.rootpath, opt.known_names)
     except opt.BadOption as error:
         raise pytest.UsageError(f"torch-chaos: {error}") from None
     if options.seed.number is not None and told is None and _cache(config) is not None:

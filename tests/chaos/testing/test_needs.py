@@ -10,7 +10,7 @@ from chaos.clusters import make
 from chaos.clusters.base import Ability
 from chaos.plan import Plan, PlannedFault, PlannedScenario
 from chaos.runner import facts
-from chaos.testing.needs import Missing, missing, skip_or_fail
+from chaos.testing.needs import Missing, missing, names, skip_or_fail
 from chaos.testing.options import Options
 from injectors.catalogue import CATALOGUE
 from injectors.fault import Mechanism
@@ -38,6 +38,7 @@ def test_a_fault_without_a_mechanism_is_missing(monkeypatch: pytest.MonkeyPatch)
     (found,) = missing(plan())
     assert str(found) == "process.kill: no"
     assert found.required({"process"})
+    assert found.names <= names()
     assert not found.required({"netns"})
 
 
@@ -46,6 +47,7 @@ def test_a_cluster_that_cannot_be_made_is_missing(monkeypatch: pytest.MonkeyPatc
     (found,) = missing(plan(cluster={"kind": "docker", "nodes": 2}))
     assert str(found) == "cluster docker: no daemon; start dockerd"
     assert found.required({"docker"})
+    assert found.names <= names()
 
 
 def test_torch_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:

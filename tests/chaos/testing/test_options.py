@@ -11,10 +11,14 @@ from chaos.testing.options import OPTIONS, BadOption, Given, Options, given
 
 SEED = OPTIONS[0]
 HERE = Path("/project")
+KNOWN = ("netns", "docker", "process.kill", "all")
+NAMES = "one of all, docker, netns, process.kill"
 
 
 def read(last: Any = None, **values: str) -> Options:
-    return Options.of({name: Given(value, f"--{name}") for name, value in values.items()}, lambda: last, HERE)
+    return Options.of(
+        {name: Given(value, f"--{name}") for name, value in values.items()}, lambda: last, HERE, lambda: KNOWN
+    )
 
 
 def test_names_are_one_word_in_three_spellings() -> None:
@@ -75,6 +79,12 @@ def test_the_last_seed_is_that_of_the_run_before() -> None:
         ("seed", "x", "--seed=x: not a whole number from 0 on"),
         ("seed", "-1", "--seed=-1: not a whole number from 0 on"),
         ("repeat", "0", "--repeat=0: not a whole number from 1 on"),
+        (
+            "require",
+            "netns,dockr",
+            f"--require=netns,dockr: unknown name 'dockr'\n  mend: did you mean 'docker'? {NAMES}",
+        ),
+        ("require", "warp", f"--require=warp: unknown name 'warp'\n  mend: {NAMES}"),
         ("profile", "fast", "--profile=fast: not a profile\n  mend: one of dev, ci, nightly"),
     ],
 )

@@ -87,6 +87,17 @@ def test_options_have_twins_and_a_wrong_value_is_a_usage_error(
     wrong = project.pytest("--torch-chaos-seed=x")
     assert wrong.ret == pytest.ExitCode.USAGE_ERROR
     wrong.stderr.fnmatch_lines(["ERROR: torch-chaos: --torch-chaos-seed=x: not a whole number from 0 on"])
+    monkeypatch.setenv("TORCH_CHAOS_REQUIRE", "netns,proces")
+    unknown = project.pytest()
+    assert unknown.ret == pytest.ExitCode.USAGE_ERROR
+    unknown.stderr.fnmatch_lines(
+        [
+            "ERROR: torch-chaos: TORCH_CHAOS_REQUIRE=netns,proces: unknown name 'proces'",
+            "  mend: did you mean 'process'? one of all, collective, *process.kill*",
+        ]
+    )
+    named = "docker,local,netns,torch,all,process,process.kill"
+    project.pytest(f"--torch-chaos-require={named}").assert_outcomes(passed=1)
 
 
 def test_a_random_seed_is_one_for_all_workers_and_known_as_the_last(project: Project) -> None:
