@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ DRAWN = ("report.html", "trace.json")
 
 @pytest.mark.slow
 def test_a_run_draws_its_page_and_report_draws_it_anew(tmp_path: Path) -> None:
+    before_s = time.time()
     done = run(suite(tmp_path, KILL, options={"step_s": 0.005}), tmp_path / "r")
     assert done.code == 0, done.out + done.err
     first = {name: (tmp_path / "r" / name).read_text(encoding="utf-8") for name in DRAWN}
@@ -28,6 +30,16 @@ def test_a_run_draws_its_page_and_report_draws_it_anew(tmp_path: Path) -> None:
     for control in ("no duration", "an end under another id", "slices that cross", "a thread without a name"):
         broken, said = broken_by(trace, control)
         assert any(said in problem for problem in problems(broken)), control
+    # Its spans are at the time of day at which it all happened, to less than a second.
+    assert app._main(["export", "otel", str(tmp_path / "r"), "--file", str(tmp_path / "otel.jsonl")]) == 0
+    (line,) = (tmp_path / "otel.traces.jsonl").read_text(encoding="utf-8").splitlines()
+    root, *rest = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert {span["name"] for span in rest} >= {"fault process.kill", "recovery"}
+    (start,) = (event for event in done.history("kill") if event["event"] == "scenario.start")
+    assert before_s <= start["unix_s"] <= time.time()
+    assert int(root["startTimeUnixNano"]) == pytest.approx(start["unix_s"] * 1e9, abs=1e6)
+    clock = {"key": "torch_chaos.scenario.time_from", "value": {"stringValue": "the history"}}
+    assert clock in root["attributes"]
     for name in DRAWN:
         (tmp_path / "r" / name).unlink()
     assert chaos("report", tmp_path / "r", "--format", "plain").returncode == 0
