@@ -24,7 +24,7 @@ SHARED = (
     "{ranks} share the network of this machine with everything else on it\n"
     "  mend: run each node of the job in a container or a network namespace of its own"
 )
-ALONE = "the job has one node on this machine, and the others are out of reach"
+ALONE = "all its ranks on this machine are in one network, so it has no second node to be cut off from"
 
 
 @dataclass

@@ -49,9 +49,10 @@ def job_of(pids: list[int]) -> Job:
 
 @dataclass
 class Watched:
-    """The job as it is now."""
+    """The job as it is now. `ranks`: how many it had here when it was found."""
 
     job: Job
+    ranks: int
 
     def look(self) -> Job:
         """Look at its processes again."""
@@ -61,7 +62,7 @@ class Watched:
     def live(self) -> dict[int, Id]:
         """Rank -> process, of the ranks that are alive; looks again if one is missing."""
         found = alive({number: rank.id for number, rank in self.job.ranks.items()})
-        if len(found) < len(self.job.ranks) or not found:
+        if len(found) < self.ranks:
             found = alive({number: rank.id for number, rank in self.look().ranks.items()})
         return found
 
@@ -105,8 +106,8 @@ class Session:
         raw = self.folder / "events.jsonl"
         self._log = EventLog(raw, self.on_event)
         self._wakes = Wake()
-        self._watched = Watched(before)
-        self._first, self._live = before.ranks, dict[int, Id]()
+        self._watched = Watched(before, len(before.ranks))
+        self._live: dict[int, Id] = {}
         try:
             now = round(time.time(), 6)
             faults = len(self.scenario.faults)
@@ -145,10 +146,8 @@ class Session:
         # What is new in shared memory is the job's: it goes on.
         then = dataclasses.replace(leaks.before(context.run, context.temp, ()), started_at=math.inf)
         limit = began + float(self.scenario.bounds["run_s"] or 0.0)
-        ended = "the session was interrupted"
         try:
-            ended = self._watch(limit)
-            self._desk.close(ended)
+            self._desk.close(self._watch(limit))
             self._settle(time.monotonic() + float(self.scenario.target["settle_s"]))
         finally:
             with self.interrupts.held():
@@ -177,7 +176,7 @@ class Session:
 
     def _settle(self, until: float) -> None:
         """Look at the job for a while: a freeze may end it after it is over."""
-        while self._live and time.monotonic() < until:
+        while self._goes_on() and time.monotonic() < until:
             self._wait(until)
 
     def _under_way(self) -> bool:
@@ -190,7 +189,7 @@ class Session:
 
     def _wait(self, until: float) -> None:
         """Sleep until then, or until a thread calls or a rank ends."""
-        if len(self._live) < len(self._first):
+        if len(self._live) < self._watched.ranks:
             until = min(until, time.monotonic() + LOOK_S)
         poll = select.poll()
         poll.register(self._wakes.fd, select.POLLIN)
