@@ -59,22 +59,20 @@ class Shrinker:
             kept.tried,
             tries,
         )
-        said = ""
+        interrupted, refused = False, ""
         try:
             for _ in hunt.go(ask(scenario).kept):
                 pass
         except Interrupted:
-            said = f"{UNFINISHED}: interrupted"
+            interrupted = True
         except UserError as error:
             # A smaller job that this machine refuses is no reason to lose the finding.
-            said = f"{UNFINISHED}: {error.message}"
-        said = said or _said(hunt, time.monotonic() >= self.until)
-        faults = tuple(fault.name for fault in kept.best.faults)
-        return Shrunk(faults, said, said.endswith("interrupted") or self.stopped())
-
-
-def _said(hunt: Hunt, over: bool) -> str:
-    if hunt.finished:
-        return f"nothing smaller fails, in {hunt.runs} runs"
-    why = "the time" if over else "the budget"
-    return f"{UNFINISHED}: {why} was up after {hunt.runs} runs"
+            refused = error.message
+        interrupted = interrupted or self.stopped()
+        said = f"nothing smaller fails, in {hunt.runs} runs"
+        if interrupted or refused:
+            said = f"{UNFINISHED}: {refused or 'interrupted'}"
+        elif not hunt.finished:
+            what = "time" if time.monotonic() >= self.until else "budget"
+            said = f"{UNFINISHED}: the {what} was up after {hunt.runs} runs"
+        return Shrunk(tuple(fault.name for fault in kept.best.faults), said, interrupted)

@@ -16,6 +16,7 @@ from chaos.fuzz.log import NAME, Log
 from chaos.fuzz.seen import Found, Seen
 from chaos.plan import Plan
 from tests.chaos.fuzz.spaces import SMALL
+from tests.chaos.fuzz.stand_in import StandIn, StandInBench, has
 
 
 def small(folder: Path) -> Path:
@@ -119,3 +120,71 @@ def test_what_a_killed_search_left_to_be_undone_is_kept(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "work" / "earlier-1")
     verbs._tidied(tmp_path / "work")
     assert not (tmp_path / "work").exists()
+
+
+# -- a whole search, on a stand-in for the bench
+
+
+def searched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, run: StandIn, left: list[str] | None = None, **wanted: Any
+) -> int:
+    monkeypatch.setattr(verbs, "Bench", StandInBench(run, left))
+    monkeypatch.setattr(verbs.preflight, "check", lambda plan, where: None)
+    return fuzz(Wanted(str(small(folder)), out=folder / "out", **wanted))
+
+
+def test_a_search_ends_with_what_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = searched(tmp_path, monkeypatch, StandIn(has("collective.hang")), rounds=25, stop_at_first=True)
+    assert code == Exit.VIOLATED
+    said = capsys.readouterr().out.splitlines()
+    (finding,) = (tmp_path / "out" / "findings").iterdir()
+    number = int(finding.name.partition("-")[0])
+    assert [line.split()[1] for line in said if line.startswith("round ")] == [
+        str(n) for n in range(1, number + 1)
+    ]
+    assert said[-3].startswith(
+        f"FOUND {finding.name}: replicas_agree does not hold with collective.hang (nothing smaller fails, in"
+    )
+    assert said[-2:] == [
+        f"    replay: torch-chaos replay {finding}/plan.json",
+        f"    reports: {tmp_path}/out/rounds/{number:04}",
+    ]
+    # Taken up again it goes on, although there is a finding; removed, it is dealt with.
+    assert searched(tmp_path, monkeypatch, StandIn(), rounds=1, stop_at_first=True) == Exit.VIOLATED
+    assert f"round {number + 1} " in capsys.readouterr().out
+    shutil.rmtree(finding)
+    assert searched(tmp_path, monkeypatch, StandIn(), rounds=1) == Exit.PASSED
+    assert "FOUND" not in capsys.readouterr().out
+
+
+def test_what_is_flaky_is_shown_and_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = StandIn(lambda scenario, before: scenario.name == "round_2" and before == 0)
+    assert searched(tmp_path, monkeypatch, run, rounds=3) == Exit.INCONCLUSIVE
+    said = capsys.readouterr().out
+    assert "3 rounds: 1 FLAKY, 2 PASS" in said
+    assert "FLAKY, round 2: 1 of 3 runs failed: replicas_agree: they differ" in said
+
+
+def test_a_job_that_never_runs_ends_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = StandIn(verdict="ERROR", fired=False)
+    assert searched(tmp_path, monkeypatch, run, for_="1h") == Exit.INCONCLUSIVE
+    assert "torch-chaos: the job does not run: " in capsys.readouterr().err
+    assert len(run.plans) == verbs.UNTESTED
+
+
+def test_an_interruption_keeps_all_and_what_is_left_over_outranks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert searched(tmp_path, monkeypatch, StandIn(killed_at=3), for_="1h") == Exit.INTERRUPTED
+    said = capsys.readouterr().out
+    assert f"interrupted; all that was found so far is in {tmp_path}/out" in said
+    assert "2 rounds: 2 PASS" in said
+    code = searched(tmp_path, monkeypatch, StandIn(killed_at=1), ["process 7"], for_="1h")
+    assert code == Exit.LEFTOVERS
+    assert "LEFT OVER: process 7" in capsys.readouterr().out

@@ -71,3 +71,18 @@ class FirstFaultOnly:
 def has(name: str) -> Broken:
     """Fails whenever it has a fault of this name."""
     return lambda scenario, before: any(fault.name == name for fault in scenario.faults)
+
+
+class StandInBench:
+    """No bench: what would be run on one is said by a `StandIn`."""
+
+    def __init__(self, run: StandIn, left: list[str] | None = None) -> None:
+        self.run, self.left = run, left or []
+
+    def __call__(self, home: Path, command: str) -> StandInBench:
+        """Where a bench would be made."""
+        self.home = home
+        return self
+
+    def close(self) -> list[str]:
+        return self.left
