@@ -239,14 +239,12 @@ class FleetChecks(Checks):
                 self.fail("node_holds_no_more_ranks_than_allowed", f"node {index}: {len(held)} of {limit}")
 
     def spare_started_on(self, index: int) -> None:
+        """One that its node has the order to kill is no spare any more, though its death may take a while."""
         world = self.world
         self.spare_starts += 1
         line = world.newest_line.get(index)
-        parked = sum(
-            1
-            for w in world.workers.values()
-            if w.rank is None and not w.reaped and w.home.index == index and w.line is line
-        )
+        spares = (w for w in world.workers.values() if w.rank is None and not (w.reaped or w.doomed))
+        parked = sum(1 for w in spares if w.home.index == index and w.line is line)
         if parked > world.config.spares:
             self.fail("spares_are_within_bounds_on_each_node", f"{parked} spares on node {index}")
 
