@@ -20,6 +20,7 @@ from tests.chaos.simulation.fleet_mutants import BY_PLAN
 from tests.chaos.simulation.mutants import all_mutants
 
 PLANS = Path(__file__).parent / "plans"
+SOUND_PLANS = Path(__file__).parent / "sound_plans"
 BY_NAME = {mutant.name: mutant for mutant in (*all_mutants(), *BY_PLAN)}
 KILL = SimFault("f1", "process.kill", {"rank": 2}, {"step": 3, "phase": "backward"})
 
@@ -100,6 +101,12 @@ def test_what_the_simulation_found_once_stays_mended(path: Path) -> None:
     broken = run_plan(plan, BY_NAME[data["regression_of"]].machines)
     assert broken.violation is not None
     assert broken.violation.invariant == data["invariant"]
+
+
+@pytest.mark.parametrize("path", sorted(SOUND_PLANS.glob("*.json")), ids=lambda path: path.stem)
+def test_what_a_check_once_took_for_a_violation_is_none(path: Path) -> None:
+    plan = SimPlan.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    assert run_plan(plan).violation is None
 
 
 def test_a_violation_that_another_process_found_can_be_told_here() -> None:
