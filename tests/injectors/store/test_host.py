@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,6 +50,20 @@ def test_a_rank_without_the_marker_is_refused(hosts: Any, rank: Any) -> None:
     _, port = hosts.make()
     with pytest.raises(FaultError, match="carries no TORCH_CHAOS_RUN"):
         host.find(rank(port, run=""))
+
+
+def test_the_store_of_a_job_that_was_attached_to_needs_no_marker(hosts: Any, rank: Any) -> None:
+    pid, port = hosts.make()
+    ticks = signals.start_ticks(pid)
+    assert ticks is not None
+    victim = replace(rank(port, run=""), run="r1")
+    own = (victim.pid, victim.start_ticks)
+    found = host.find(replace(victim, job=(own, (pid, ticks))))
+    assert (found.pid, found.run) == (pid, "r1")
+    # Neither a stranger, nor one who has the pid of a process of the job by now.
+    for job in ((own,), (own, (pid, ticks + 1))):
+        with pytest.raises(FaultError, match=rf"served by pid {pid} .*: it is left alone"):
+            host.find(replace(victim, job=job))
 
 
 def test_a_job_without_a_store_says_so(rank: Any, dead: Any) -> None:
