@@ -153,10 +153,12 @@ class FleetChecks(Checks):
         if action.standing == "lost":
             self.over.add(key)
         if action.standing in ("lost", "evicted"):
+            # Nodes that are put out together are one regroup, each that is lost is a loss of its own.
+            together = key if action.standing == "lost" else (-1, self.probe)
             for worker in self.owners.values():
                 session = worker.line.session if worker.line is not None else 1
                 if (worker.home.index, session) == key:
-                    self.lost_with_node.setdefault(worker.proc, key)
+                    self.lost_with_node.setdefault(worker.proc, together)
             self.node_lost_late |= coordinator.phase is Phase.LEAVING or coordinator.phase is Phase.ENDED
         if action.standing == "evicted":
             # What it is put out for breaks the generation, and that asks everyone anew.
