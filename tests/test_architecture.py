@@ -38,7 +38,10 @@ PURE = (
         f"chaos/fuzz/{name}.py"
         for name in ("asked", "build", "draw", "fits", "moments", "planned", "seen", "space", "text")
     ),
-    *(f"chaos/report/{name}.py" for name in ("coverage", "lanes", "lives", "loss", "trace")),
+    *(
+        f"chaos/report/{name}.py"
+        for name in ("coverage", "course", "lanes", "lives", "loss", "now", "screen", "trace")
+    ),
     *(f"chaos/export/otel/{name}.py" for name in ("metrics", "run", "spans", "telemetry")),
     *(f"chaos/report/html/{name}.py" for name in ("evidence", "model", "page", "plots", "svg", "timeline")),
     "chaos/suite/durations.py",

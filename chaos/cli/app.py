@@ -461,7 +461,7 @@ def attach(
 
 @app.command()
 def fuzz(
-    suite: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="a shipped suite or a file")],
+    suite: SuiteArg,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="TIME", help="how long, shrinking included; default: 10m")
     ] = None,

@@ -109,7 +109,7 @@ def _run_one(plan: Plan, folder: Path, output: Output, interrupts: Interrupts) -
     # Runs side by side in `reports/` share their twins; a folder that the user named is complete in itself.
     cache = folder.parent / "twins" if output.folder is None else None
     command = shlex.join(["torch-chaos", *sys.argv[1:]])
-    with View(output.form, len(plan.scenarios)) as view:
+    with View(output.form, plan) as view:
         try:
             return Run(plan, folder, view, interrupts, cache, command).execute()
         except UserError:

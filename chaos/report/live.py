@@ -6,51 +6,60 @@ event that it does not understand is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from chaos.judge import ScenarioVerdict
-from chaos.records import float_of, int_of, list_of, text_of
+from chaos.records import float_of, list_of, text_of
+from chaos.report.course import Course
+from chaos.report.now import FaultNow, Now
+from chaos.report.screen import LAST_LINES, Size, lines_of, waiting
 from chaos.report.table import STYLES, seconds
 
-LAST_LINES = 6
-
-
-@dataclass
-class Progress:
-    """What is known of the scenario that is running."""
-
-    name: str
-    steps: int
-    step: int = -1
-    generation: int = 1
-    lines: list[str] = field(default_factory=list)
+# A screen drawn oftener takes time from the job on a small machine.
+FRAMES_PER_S = 4
 
 
 class LiveView:
-    """Shows a run while it runs. Use as a context manager.
+    """Shows a run while it runs. Use as a context manager. Events may come from any thread.
 
     Args:
-        total: number of scenarios.
+        steps: how many steps each scenario has, in order; None where that is unknown.
         console: where to draw; a default one honours NO_COLOR, TERM=dumb and redirection.
         plain: force plain lines even on a terminal.
+        clock: monotonic seconds.
     """
 
-    def __init__(self, total: int, console: Console | None = None, plain: bool = False) -> None:
+    def __init__(
+        self,
+        steps: Sequence[int | None],
+        console: Console | None = None,
+        plain: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.console = console or Console()
-        self.total = total
-        self.done: list[ScenarioVerdict] = []
-        self.current: Progress | None = None
+        self.course = Course(steps)
+        self.now: Now | None = None
+        self._clock = clock
+        self._began_s = 0.0
+        self._told: deque[str] = deque(maxlen=LAST_LINES)
+        # Events come from the engine's threads, frames from one of the screen's own.
+        self._lock = threading.Lock()
         interactive = self.console.is_terminal and not self.console.is_dumb_terminal and not plain
         self._live = (
-            Live(console=self.console, refresh_per_second=4, transient=True, get_renderable=self.render)
+            Live(
+                console=self.console,
+                refresh_per_second=FRAMES_PER_S,
+                transient=True,
+                get_renderable=self.render,
+            )
             if interactive
             else None
         )
@@ -66,32 +75,34 @@ class LiveView:
         if self._live is not None:
             self._live.stop()
 
-    def on_scenario(self, name: str, steps: int | None = None) -> None:
-        """A scenario begins. `steps`: planned steps, if known."""
-        self.current = Progress(name, steps or 0)
+    def on_scenario(
+        self, name: str, steps: int | None = None, world: int | None = None, faults: Sequence[FaultNow] = ()
+    ) -> None:
+        """A scenario begins. `steps`, `world`: as planned, if known."""
+        with self._lock:
+            self.now = Now(name, steps or 0, world or 0, faults)
+            self._began_s = self._clock()
+            self._told.clear()
         if self._live is None:
-            self._print(f"[{len(self.done) + 1}/{self.total}] {name}")
+            self._print(f"[{len(self.course.took_s) + 1}/{self.course.total}] {name}")
 
     def on_event(self, event: Mapping[str, object]) -> None:
         """Any event of the history, in the order in which it arrives."""
-        if self.current is None:
-            return
-        step = int_of(event, "step")
-        if event.get("event") == "step.commit" and step is not None:
-            self.current.step = max(self.current.step, step)
-        elif event.get("event") == "generation.open":
-            self.current.generation = int_of(event, "generation") or self.current.generation
         line = line_of(event)
-        if line is None:
-            return
-        self.current.lines.append(line)
-        if self._live is None:
+        with self._lock:
+            if self.now is None:
+                return
+            self.now.feed(event)
+            if line is not None:
+                self._told.append(line)
+        if line is not None and self._live is None:
             self._print(f"    {line}")
 
     def on_verdict(self, verdict: ScenarioVerdict) -> None:
         """A scenario was judged: a line that stays."""
-        self.done.append(verdict)
-        self.current = None
+        with self._lock:
+            self.course.took_s.append(self._clock() - self._began_s)
+            self.now = None
         mark = "" if verdict.as_expected else f" (expected {verdict.expected})"
         text = Text.assemble(
             ("  ", ""),
@@ -109,18 +120,14 @@ class LiveView:
 
     def render(self) -> RenderableType:
         """The part of the screen that changes."""
-        if self.current is None:
-            return Text(f"{len(self.done)} of {self.total} scenarios")
-        now = self.current
-        row = Table.grid(padding=(0, 1))
-        bar = ProgressBar(total=now.steps or None, completed=now.step + 1, width=30)
-        row.add_row(
-            Text(f"[{len(self.done) + 1}/{self.total}]"),
-            Text(now.name, "bold"),
-            bar,
-            Text(f"step {now.step + 1}/{now.steps or '?'}  generation {now.generation}"),
-        )
-        return Group(row, *(Text(f"    {line}", "dim") for line in now.lines[-LAST_LINES:]))
+        with self._lock:
+            if self.now is None:
+                return waiting(self.course)
+            at_s = self._clock()
+            # A line is kept free: what is printed above scrolls the screen by one.
+            size = Size(self.console.width, self.console.height - 1)
+            lines = lines_of(self.course, self.now, list(self._told), (at_s, at_s - self._began_s), size)
+        return Group(*lines)
 
 
 def line_of(event: Mapping[str, object]) -> str | None:

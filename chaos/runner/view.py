@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,12 +13,12 @@ from rich.console import Console
 
 from chaos import report as reports
 from chaos.judge import ScenarioVerdict
-from chaos.plan import Plan
+from chaos.plan import Plan, PlannedFault
 from chaos.report import LiveView
+from chaos.report.now import FaultNow
+from chaos.runner.desk import moment
 
 Format = Literal["rich", "plain", "json"]
-# A live view that is fed faster than this only takes time from the job on a small machine.
-STEP_EVERY_S = 0.25
 
 
 class View:
@@ -27,16 +26,17 @@ class View:
 
     Args:
         form: rich (live view and table), plain (lines), or json (the report on stdout, lines on stderr).
-        total: number of scenarios.
+        plan: what is run.
     """
 
-    def __init__(self, form: Format, total: int) -> None:
+    def __init__(self, form: Format, plan: Plan) -> None:
         self.form = form
         self.console = Console(
             stderr=form == "json", no_color=True if form != "rich" else None, highlight=False
         )
-        self._live = LiveView(total, self.console, plain=form != "rich")
-        self._last_step = 0.0
+        self._planned = {scenario.name: scenario for scenario in plan.scenarios}
+        steps = [scenario.target.get("steps") for scenario in plan.scenarios]
+        self._live = LiveView(steps, self.console, plain=form != "rich")
 
     def __enter__(self) -> View:
         self._live.__enter__()
@@ -59,15 +59,11 @@ class View:
 
     def scenario(self, name: str, steps: int | None) -> None:
         """A scenario begins."""
-        self._live.on_scenario(name, steps)
+        planned = self._planned[name]
+        self._live.on_scenario(name, steps, planned.target.get("world"), list(map(_fault, planned.faults)))
 
     def event(self, event: Mapping[str, object]) -> None:
-        """Something happened. Steps, which are many, are thinned out."""
-        if event.get("event") == "step.commit":
-            now = time.monotonic()
-            if now - self._last_step < STEP_EVERY_S:
-                return
-            self._last_step = now
+        """Something happened."""
         self._live.on_event(event)
 
     def verdict(self, verdict: ScenarioVerdict) -> None:
@@ -87,6 +83,10 @@ class View:
 
     def _say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def _fault(planned: PlannedFault) -> FaultNow:
+    return FaultNow(planned.id, planned.name, moment(planned), planned.expects, planned.has_undo)
 
 
 def show(report: dict[str, object], form: Format, console: Console) -> None:

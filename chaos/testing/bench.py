@@ -32,9 +32,6 @@ OFTEN = ("pytest", "hypothesis", "chaos.strategies", "chaos.testing.property")
 class Quiet(View):
     """A view that shows nothing: the test runner has the terminal."""
 
-    def __init__(self) -> None:
-        super().__init__("plain", 0)
-
     def __enter__(self) -> Quiet:
         return self
 
@@ -96,7 +93,7 @@ class Bench:
         command = self.command or f"pytest {' '.join(sys.argv[1:])}".rstrip()
         with Interrupts() as interrupts:
             cache = self.home / "shared-twins"
-            run = Run(plan, folder, Quiet(), interrupts, cache, command, self.context)
+            run = Run(plan, folder, Quiet("plain", plan), interrupts, cache, command, self.context)
             outcome = run.execute()
         if interrupts.seen is not None:
             raise Interrupted(interrupts.seen.name)
