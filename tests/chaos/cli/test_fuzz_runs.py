@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.fuzz.log import NAME
 from chaos.plan import Plan
 from tests.chaos.runs import chaos
 
