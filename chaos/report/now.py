@@ -10,7 +10,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -77,7 +77,17 @@ class Lane:
     generation: int | None = None
     pid: int | None = None
     node: int | None = None
-    marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=KEPT_MARKS))
+    marks: list[tuple[float, Mark]] = field(default_factory=list)
+
+    def mark(self, t: float, mark: Mark) -> None:
+        """Put a mark where it belongs in time; the oldest make room."""
+        insort(self.marks, (t, mark), key=lambda entry: entry[0])
+        del self.marks[:-KEPT_MARKS]
+
+    @property
+    def strip(self) -> str:
+        """The marks, oldest first."""
+        return "".join(mark for _, mark in self.marks)
 
 
 @dataclass
@@ -238,20 +248,20 @@ class Now:
                 # A data loader's worker bears its trainer's rank too, and begins while that one trains.
                 if lane.state is not State.RUNNING or event.get("source") != "agent":
                     lane.state, lane.pid = State.STARTING, pid
-                    lane.marks.append(Mark.NEW)
+                    lane.mark(time_of(event), Mark.NEW)
             case "worker.exit" | "fence" if pid is not None and pid == lane.pid:
                 ended_well = (
                     name == "worker.exit" and event.get("expected") is True and event.get("code") == 0
                 )
                 # Its end is told twice: by who waited for it, and by who fenced it.
-                if not ended_well and (not lane.marks or lane.marks[-1] is not Mark.GONE):
-                    lane.marks.append(Mark.GONE)
+                if not ended_well and not lane.strip.endswith(Mark.GONE):
+                    lane.mark(time_of(event), Mark.GONE)
                 lane.state = State.FINISHED if ended_well else State.DEAD
             case "generation.formed":
                 lane.generation = int_of(event, "generation")
                 lane.state = State.RECOVERING if self.recovering else State.RUNNING
             case "step.rollback":
-                lane.marks.append(Mark.BACK)
+                lane.mark(time_of(event), Mark.BACK)
             case "step.commit":
                 self._commit(lane, event)
 
@@ -261,7 +271,7 @@ class Now:
             return
         adopted = event.get("adopted") is True
         again = not adopted and step <= lane.step
-        lane.marks.append(Mark.ADOPTED if adopted else Mark.AGAIN if again else Mark.STEP)
+        lane.mark(time_of(event), Mark.ADOPTED if adopted else Mark.AGAIN if again else Mark.STEP)
         lane.step = step
         lane.generation = int_of(event, "generation") or lane.generation
         lane.pid = (None if event.get("source") == "engine" else int_of(event, "pid")) or lane.pid
@@ -291,7 +301,7 @@ class Now:
         match stage:
             case "fired":
                 for lane in lanes:
-                    lane.marks.append(Mark.FAULT)
+                    lane.mark(time_of(event), Mark.FAULT)
                 if fault.expects is not None:
                     self._trouble(event, fault.ranks, fault.expects)
             case "verified":

@@ -146,7 +146,7 @@ def _lane(lane: Lane, lanes: list[Lane], width: int) -> Text:
     if wide and any(one.generation is not None for one in lanes):
         text.append(f"gen {lane.generation or '?'} ")
     room = width - text.cell_len
-    return text.append("".join(list(lane.marks)[-room:])) if room > 0 else text
+    return text.append(lane.strip[-room:]) if room > 0 else text
 
 
 def _legend() -> Text:

@@ -8,6 +8,7 @@ import re
 import select
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +66,7 @@ class Attempt:
     _ranks: Ranks = field(default_factory=Ranks)
     _inner_pids: dict[Inner, int] = field(default_factory=dict)
     _lines: list[Tail] = field(default_factory=list)
+    _untold: deque[Event] = field(default_factory=deque)
     _field: Field | None = None
 
     def run(self) -> Path:
@@ -254,10 +256,9 @@ class Attempt:
         return min(pause, EDGE_S) if waits_for_edge else pause
 
     def _look(self) -> None:
-        for event in self._tail.events():
-            self._ranks.feed(event)
-            if event.get("source") != "engine":
-                self.on_event(event)
+        self._look_quietly()
+        while self._untold:
+            self.on_event(self._untold.popleft())
         for lines in self._lines:
             self._read_lines(lines)
 
@@ -282,8 +283,11 @@ class Attempt:
         return self._desk.on_reached(reached)
 
     def _look_quietly(self) -> None:
+        """Follow the job without a word: whoever waits for the answer must not wait for a terminal."""
         for event in self._tail.events():
             self._ranks.feed(event)
+            if event.get("source") != "engine":
+                self._untold.append(event)
 
     def _reported(self, report: Report) -> None:
         if report.op == "hello":

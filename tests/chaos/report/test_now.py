@@ -30,7 +30,7 @@ def states(now: Now) -> list[State]:
 
 
 def strip(now: Now, rank: int) -> str:
-    return "".join(now.lanes[rank].marks)
+    return now.lanes[rank].strip
 
 
 def event(name: str, t: float, rank: int | None = None, **more: Any) -> dict[str, Any]:
@@ -145,6 +145,7 @@ class TestAJobThatReportsNoRecoveries:
         now = self.begun()
         now.feed(event("step.commit", 1.9, 1, step=1, pid=1))
         assert (now.lanes[1].state, now.lanes[1].step) == (State.DEAD, 1)
+        assert strip(now, 1) == "^||!"
         now.feed(event("step.commit", 6.0, 1, step=1, pid=11))
         assert now.recovering is not None
 
@@ -173,7 +174,7 @@ def test_a_fault_of_a_node_names_its_ranks() -> None:
     now.feed({"event": "fault.fired", "fault": "f1", "t": 1.0, "nodes": [1], "ranks": [2, 3], "rank": 2})
     assert now.fault is not None
     assert (now.fault.nodes, now.fault.ranks) == ((1,), (2, 3))
-    assert [now.lanes[rank].marks[-1] for rank in (2, 3)] == [Mark.FAULT] * 2
+    assert [strip(now, rank) for rank in (2, 3)] == [Mark.FAULT] * 2
 
 
 @pytest.mark.parametrize(

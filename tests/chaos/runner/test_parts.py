@@ -19,6 +19,7 @@ from chaos.runner.events import EventLog, Tail, merge
 from chaos.runner.interrupt import Interrupted, Interrupts
 from chaos.runner.naming import Names
 from chaos.runner.ranks import Ranks
+from chaos.runner.scenario import Attempt
 from chaos.runner.twins import Twins
 from chaos.targets import End
 
@@ -74,6 +75,26 @@ def test_a_tail_gives_whole_lines_once(tmp_path: Path) -> None:
         file.flush()
     assert tail.events() == [{"event": "b"}]
     assert tail.events() == []
+
+
+def test_the_view_is_told_what_was_read_in_silence_as_well(tmp_path: Path) -> None:
+    told: list[dict[str, Any]] = []
+    unused: Any = None
+    attempt = Attempt(unused, unused, unused, tmp_path, [], 1, Interrupts(), told.append)
+    attempt._tail = Tail(tmp_path / "events.jsonl")
+    steps = [{"event": "step.commit", "rank": 0, "step": step, "source": "agent"} for step in range(3)]
+    ours = {"event": "fault.armed", "source": "engine"}
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(e) + "\n" for e in [*steps[:2], ours]))
+    attempt._look_quietly()
+    assert told == []
+    assert attempt._ranks.steps == 2
+    with open(tmp_path / "events.jsonl", "a") as file:
+        file.write(json.dumps(steps[2]) + "\n")
+    attempt._look()
+    # The engine's own events were told when they were written.
+    assert told == steps
+    attempt._look()
+    assert told == steps
 
 
 def test_merging_sorts_and_names_processes_as_the_engine_knows_them(tmp_path: Path) -> None:
