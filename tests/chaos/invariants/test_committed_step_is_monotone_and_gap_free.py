@@ -18,7 +18,6 @@ RULE = committed_step_is_monotone_and_gap_free
         Job(4).steps(1).kill(0, 2, during=3).steps(1),
         CommandJob().steps(4).kill(0, checkpoint=1).steps(3),
     ],
-    ids=str,
 )
 def test_holds(job: Job) -> None:
     assert verdict_of(RULE, job).verdict == Verdict.PASS
