@@ -91,8 +91,9 @@ class Later(OnNodes):
 
 @pytest.fixture
 def on_nodes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Nodes:
-    for fault in (OnNodes, Later):
-        monkeypatch.setitem(CATALOGUE, fault.id, fault)
+    catalogue = {**CATALOGUE, **{fault.id: fault for fault in (OnNodes, Later)}}
+    for module in ("chaos.runner.desk", "tests.chaos.runner.test_desk"):
+        monkeypatch.setattr(f"{module}.CATALOGUE", catalogue)
     OnNodes.places.clear()
     found = Nodes()
     bench.nodes = found
