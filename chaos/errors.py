@@ -41,6 +41,11 @@ class UserError(Exception):
         return f"{self.message}\n  mend: {self.mend}" if self.mend else self.message
 
 
+def one_line(said: object) -> str:
+    """An error and its remedy as one line of a list."""
+    return str(said).replace("\n  mend: ", "; ")
+
+
 class Refused(UserError):
     """The run is refused before anything was started: an empty target, a missing privilege or capability."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from injectors.fault import Fault, FaultError
 
-FAMILIES = (*("process", "collective", "store", "net", "gpu", "host", "storage", "data", "numeric", "node"),)
+FAMILIES = ("process", "collective", "store", "net", "gpu", "host", "storage", "data", "numeric", "node")
 """The packages that faults are in, in the order in which they are listed; `FAULTS` of each has its own."""
 
 

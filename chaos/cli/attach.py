@@ -9,12 +9,15 @@ from chaos.attach import faults, nodes
 from chaos.attach.faults import Asked, Entries, Site
 from chaos.attach.job import Job
 from chaos.attach.session import described, job_of
+from chaos.cli import times
 from chaos.cli.runs import Output, run_all
 from chaos.errors import Exit, UserError
 from chaos.plan import Facts
 from chaos.runner import facts
-from chaos.suite import durations, read
+from chaos.suite import read
 from injectors.catalogue import CATALOGUE
+
+TIMES = "500ms, 2s, 1.5m or 1h"
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ def attach(pids: list[int], wanted: Wanted, output: Output) -> int:
         UserError: something is wrong with the faults.
         Refused: there is no such job, or it can't have such a fault. Nothing was touched.
     """
-    within_s, settle_s = _seconds("--within", wanted.within), _seconds("--settle", wanted.settle)
+    within_s = times.seconds("--within", wanted.within, TIMES)
+    settle_s = times.seconds("--settle", wanted.settle, TIMES)
     entries = _entries(wanted)
     job = job_of(pids)
     found = nodes.look(job)
@@ -68,13 +72,6 @@ def _entries(wanted: Wanted) -> Entries | None:
     if not wanted.file.is_file():
         raise UserError(f"there is no file {wanted.file}", "check the path; it is relative to this folder")
     return faults.of_text(read(wanted.file), str(wanted.file))
-
-
-def _seconds(option: str, text: str) -> float:
-    try:
-        return durations.seconds(text)
-    except ValueError as error:
-        raise UserError(f"{option}: {error}", "write a number and a unit: 500ms, 2s, 1.5m or 1h") from None
 
 
 def _show(job: Job, found: nodes.FoundNodes) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from chaos.cli import times
 from chaos.compare import text
 from chaos.compare.compare import Comparison, Limits, compare
 from chaos.compare.read import reports_at
@@ -36,10 +37,7 @@ class Wanted:
             raise UserError(f"--slower-than {self.slower_than:g}: not above 1", "write a ratio, as 1.5")
         if not 0.0 < self.alpha < 1.0:
             raise UserError(f"--alpha {self.alpha:g}: not between 0 and 1", "write a probability, as 0.01")
-        try:
-            floor_s = durations.seconds(self.floor)
-        except ValueError as error:
-            raise UserError(f"--floor: {error}", "write a number and a unit: 10ms") from None
+        floor_s = times.seconds("--floor", self.floor, "10ms")
         if floor_s <= 0.0:
             raise UserError("--floor 0: a ratio to nothing cannot be told", "write at least 1ms")
         return Limits(slower_than=self.slower_than, alpha=self.alpha, floor_s=floor_s)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from chaos.cli.machine import PROBES, Finding
-from chaos.errors import Exit
+from chaos.errors import Exit, one_line
 from injectors.catalogue import CATALOGUE
 from injectors.fault import Fault
 
@@ -117,7 +117,7 @@ def _fault_lines(faults: list[Ladder]) -> list[str]:
             if rung is taken:
                 break
             # A remedy stands on a line of its own in errors; here the reason is one line.
-            why = str(rung.missing).replace("\n  mend: ", "; ")
+            why = one_line(rung.missing)
             reason = "see above" if str(rung.missing) in shown else why
             shown.add(str(rung.missing))
             lines += _wrapped(f"{' ' * (width + 7)}not by {rung.name}: {reason}", width + 9)

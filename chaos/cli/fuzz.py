@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import chaos
+from chaos.cli import times
 from chaos.cli.doctor import ladders
 from chaos.clusters.make import PROBES
 from chaos.errors import Exit, UserError
@@ -29,7 +30,7 @@ from chaos.fuzz.space import Job, Space
 from chaos.plan import Facts, matches
 from chaos.runner import facts, preflight
 from chaos.runner.interrupt import Interrupted, Interrupts
-from chaos.suite import durations, find, load
+from chaos.suite import find, load
 from chaos.suite.load import Loaded
 from chaos.targets.paths import folder_of
 from chaos.testing.bench import Bench
@@ -38,6 +39,7 @@ from injectors.catalogue import CATALOGUE
 
 HOME = Path("reports/fuzz")
 WORK = "work"
+TIME = "30m"
 DEFAULT_S = 600.0
 UNTESTED = 3
 """Rounds in a row in which the job made no step and no fault struck: then it is the job that does not run."""
@@ -85,11 +87,9 @@ def fuzz(wanted: Wanted) -> int:
     Raises:
         UserError: something is wrong with the suite or an option, or nothing of it can run here.
     """
-    limits, budget_s, repeats = (
-        _limits(wanted),
-        _seconds(wanted.shrink_budget, "--shrink-budget"),
-        _repeats(wanted),
-    )
+    limits = _limits(wanted)
+    budget_s = times.seconds("--shrink-budget", wanted.shrink_budget, TIME)
+    repeats = _repeats(wanted)
     loaded = load(wanted.suite, CATALOGUE)
     known = facts.for_plan(find(wanted.suite), [*loaded.targets])
     space = _space(wanted, loaded, known)
@@ -178,15 +178,8 @@ def _flaky(rounds: list[Round]) -> list[Round]:
 def _limits(wanted: Wanted) -> Limits:
     if wanted.for_ is None and wanted.rounds is not None:
         return Limits(wanted.rounds, float("inf"), wanted.stop_at_first)
-    length_s = DEFAULT_S if wanted.for_ is None else _seconds(wanted.for_, "--for")
+    length_s = DEFAULT_S if wanted.for_ is None else times.seconds("--for", wanted.for_, TIME)
     return Limits(wanted.rounds, time.monotonic() + length_s, wanted.stop_at_first)
-
-
-def _seconds(text: str, option: str) -> float:
-    try:
-        return durations.seconds(text)
-    except ValueError as error:
-        raise UserError(f"{option}: {error}", "write a number and a unit: 30m") from None
 
 
 def _repeats(wanted: Wanted) -> Repeats:

@@ -13,7 +13,7 @@ from chaos.compare import text
 from chaos.compare.read import Stored, reports_at
 from chaos.compare.trend import HEADINGS, Row, Trend, trends
 from chaos.errors import Exit
-from chaos.report.table import seconds
+from chaos.report.table import aligned, seconds
 from chaos.runner.view import Format
 
 
@@ -51,7 +51,7 @@ def lines_of(found: list[Trend]) -> list[str]:
     lines: list[str] = []
     for trend in found:
         lines += [f"{trend.suite}: {len(trend.rows)} runs, medians", ""]
-        lines += text.aligned([HEADINGS, *(_cells(row) for row in trend.rows)])
+        lines += aligned([HEADINGS, *(_cells(row) for row in trend.rows)])
         if trend.newest is not None:
             lines += ["", f"the newest against the {len(trend.rows) - 1} before it:"]
             lines += text.lines_of(trend.newest)

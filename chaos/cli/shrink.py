@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaos.cli import times
 from chaos.errors import Exit, UserError
 from chaos.plan import Plan, PlannedScenario, matches
 from chaos.report.stored import PLAN, REPORT, read_report
@@ -21,7 +22,6 @@ from chaos.shrinking.hunt import Hunt
 from chaos.shrinking.kept import Kept
 from chaos.shrinking.real import NotAgain, RealRuns, reproduced
 from chaos.shrinking.variants import Known, Variant
-from chaos.suite import durations
 from chaos.testing.bench import Bench
 from injectors.catalogue import CATALOGUE
 
@@ -57,11 +57,7 @@ def shrink(wanted: Wanted) -> int:
     Raises:
         UserError: there is no such plan, or it can't be run here.
     """
-    try:
-        budget_s = durations.seconds(wanted.budget)
-    except ValueError as error:
-        raise UserError(f"--budget: {error}", "write a number and a unit: 10m") from None
-    until = time.monotonic() + budget_s
+    until = time.monotonic() + times.seconds("--budget", wanted.budget, "10m")
     chosen = choose(wanted)
     folder = wanted.out or _free(SHRUNK / f"{file_name(chosen.plan.suite)}-{file_name(chosen.scenario.name)}")
     bench = Bench(folder / "work", shlex.join(["torch-chaos", *sys.argv[1:]]))

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaos.cli import times
 from chaos.errors import Exit, UserError
 from chaos.simulation import coverage, search
 from chaos.simulation.plan import SimPlan
 from chaos.simulation.run import Outcome, run_plan
 from chaos.simulation.shrink import shrink
-from chaos.suite import durations
 
 PROGRESS_S = 5.0
 
@@ -49,10 +49,7 @@ def simulate(wanted: Wanted, bounds: Bounds, plan: Path | None, plans: Path, rec
         return replay(plan)
     for_s: float | None = None
     if bounds.for_ is not None:
-        try:
-            for_s = durations.seconds(bounds.for_)
-        except ValueError as error:
-            raise UserError(f"--for: {error}", "write a number and a unit: 60s, 2m") from None
+        for_s = times.seconds("--for", bounds.for_, "60s, 2m")
     seed = wanted.seed if wanted.seed is not None else secrets.randbelow(2**31)
     options = search.Options(seed, wanted.mode, wanted.world, wanted.faults, nodes=wanted.nodes)
     return run(options, bounds.schedules, for_s, bounds.jobs, plans, record)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from chaos.compare.compare import ALL, Change, Comparison, TimeChange, VerdictChange
-from chaos.report.table import seconds
+from chaos.report.table import aligned, seconds
 
 HEADINGS = ("time", "scenario", "before", "after", "ratio", "larger", "p", "")
 
@@ -35,14 +34,6 @@ def _row(one: TimeChange) -> tuple[str, ...]:
         f"{told}{one.test.p:.2g}",
         str(one.change),
     )
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines of text, columns aligned."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
 
 
 def lines_of(found: Comparison, *, everything: bool = False) -> list[str]:

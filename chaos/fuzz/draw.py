@@ -19,7 +19,7 @@ from typing import Any
 
 from chaos.fuzz.fits import needs_loss, open_moments
 from chaos.fuzz.seen import Seen
-from chaos.fuzz.space import ANOTHER_NODE, ANOTHER_RANK, NODE_0, RANK_0, Aim, Job, Moment, Space
+from chaos.fuzz.space import PLACES, RANK_0, Aim, Job, Moment, Space
 from chaos.plan import Draws
 from chaos.report.coverage import Cell
 
@@ -166,14 +166,12 @@ class _Drawing:
     def _where(
         self, cell: Cell, entries: Sequence[dict[str, Any]], moment: Moment, nth: int
     ) -> dict[str, Any]:
-        for key, first, another, count in (
-            ("rank", RANK_0, ANOTHER_RANK, self.job.world),
-            ("node", NODE_0, ANOTHER_NODE, self.job.nodes),
-        ):
+        counts = {"rank": self.job.world, "node": self.job.nodes}
+        for key, first, another in PLACES:
             if cell.role == first:
                 return {key: 0}
             if cell.role == another:
-                others = list(range(1, count))
+                others = list(range(1, counts[key]))
                 if needs_loss(cell.role, moment) and entries:
                     # The rank that was just lost is not there to be struck.
                     gone = entries[0]["where"].get(key)

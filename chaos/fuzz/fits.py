@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from chaos.fuzz.space import ANOTHER_NODE, ANOTHER_RANK, NODE_0, RANK_0, Job, Moment
+from chaos.fuzz.space import ANOTHER_NODE, ANOTHER_RANK, PLACES, Job, Moment
 from chaos.report.coverage import Cell
 from chaos.suite.load import SuiteError, load_text
 from chaos.suite.model import FaultEntry
@@ -39,7 +39,8 @@ def roles_of(entries: Iterable[FaultEntry]) -> dict[str, None]:
         where = entry.where
         if where.role is not None:
             roles[where.role] = None
-        for given, first, another in ((where.rank, RANK_0, ANOTHER_RANK), (where.node, NODE_0, ANOTHER_NODE)):
+        for key, first, another in PLACES:
+            given = getattr(where, key)
             if given in ("random", "other"):
                 roles |= {first: None, another: None}
             elif given is not None:
@@ -115,7 +116,7 @@ def refused(job: Job, cells: Sequence[Cell], catalogue: Mapping[str, type[Fault]
 def _plainest(job: Job, cell: Cell) -> dict[str, Any]:
     """An entry of a cell with nothing left to draw."""
     where: dict[str, Any] = {"role": cell.role}
-    for key, first, another in (("rank", RANK_0, ANOTHER_RANK), ("node", NODE_0, ANOTHER_NODE)):
+    for key, first, another in PLACES:
         if cell.role in (first, another):
             where = {key: int(cell.role == another)}
     moment = job.moments[cell.phase][0]

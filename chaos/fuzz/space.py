@@ -12,6 +12,8 @@ from chaos.report.coverage import Cell, phase_of
 
 RANK_0, ANOTHER_RANK = "rank 0", "another rank"
 NODE_0, ANOTHER_NODE = "node 0", "another node"
+PLACES = (("rank", RANK_0, ANOTHER_RANK), ("node", NODE_0, ANOTHER_NODE))
+"""Keys of `where`, and the roles of number 0 and of the others."""
 
 
 @dataclass(frozen=True)

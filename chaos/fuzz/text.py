@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
+from chaos.errors import one_line
 from chaos.fuzz import seen as seens
 from chaos.fuzz.seen import UNFINISHED, Found, Round, Seen
 from chaos.fuzz.space import Aim, Space
 from chaos.report.coverage import ELSE, Cell
-from chaos.report.table import seconds
+from chaos.report.table import aligned, seconds
 from chaos.suite.model import PHASES
 
 BLANK, VAIN, NONE = ".", "?", ""
@@ -28,7 +29,7 @@ def opening(space: Space) -> list[str]:
 
 def left_out(space: Space) -> list[str]:
     """What is not drawn, and why."""
-    return [f"  left out: {line}".replace("\n  mend: ", "; ") for line in space.left_out]
+    return [f"  left out: {one_line(line)}" for line in space.left_out]
 
 
 def round_line(one: Round, seen: Seen, space: Space) -> str:
@@ -67,7 +68,7 @@ def table(space: Space, seen: Seen) -> list[str]:
     for fault, role in sorted({(cell.fault, cell.role) for cell in cells}):
         marks = [_mark(Cell(fault, phase, role), space, seen) for phase in phases]
         rows.append([fault, role, *marks])
-    return aligned(rows)
+    return aligned(rows, words=2)
 
 
 def _mark(cell: Cell, space: Space, seen: Seen) -> str:
@@ -78,18 +79,6 @@ def _mark(cell: Cell, space: Space, seen: Seen) -> str:
     if not aims:
         return NONE
     return VAIN if all(seen.in_vain(aim) for aim in aims) else BLANK
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows with their columns one below the other: words to the left, counts to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def closing(space: Space, seen: Seen, folder: str, flaky: Iterable[Round]) -> list[str]:

@@ -44,14 +44,19 @@ def plain_table(report: dict[str, object]) -> str:
     """The report as plain text: no colour, no box characters, aligned columns."""
     data = Report.model_validate(report)
     rows = [HEADINGS, *(cells(scenario) for scenario in data.scenarios)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS) - 1)]
-    lines = [_aligned(row, widths) for row in rows]
-    return "\n".join([*lines, "", *closing_lines(data)]) + "\n"
+    return "\n".join([*aligned(rows), "", *closing_lines(data)]) + "\n"
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
-    return "  ".join([*padded, row[-1]]).rstrip()
+def aligned(rows: Sequence[Sequence[str]], words: int | None = None) -> list[str]:
+    """Rows as lines of text, columns aligned: to the left, and after `words` columns to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if words is None or number < words else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def cells(scenario: ScenarioReport) -> tuple[str, str, str, str, str]:

@@ -27,9 +27,7 @@ class Wake:
 
     def close(self) -> None:
         """Close both ends."""
-        write, self._write = (
-            self._write,
-            -1,
-        )  # a late call must not hit a descriptor that is another's by then
+        # A late call must not hit a descriptor that is another's by then.
+        write, self._write = self._write, -1
         os.close(write)
         os.close(self.fd)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from chaos.clusters.make import PROBES
+from chaos.errors import one_line
 from chaos.plan import Plan
 from chaos.runner import facts
 from chaos.testing.options import Options
@@ -27,7 +28,7 @@ class Missing:
         return bool(self.names & {*names})
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.why}".replace("\n  mend: ", "; ")
+        return one_line(f"{self.what}: {self.why}")
 
 
 def names() -> frozenset[str]:
