@@ -78,11 +78,13 @@ class Hands:
     def children_changed(self) -> None:
         """Some child's state has changed."""
         template = self.processes.template
-        fd = template.fileno() if template is not None else None
+        if template is not None:
+            # Its death closes the channel, which must be forgotten before that.
+            self._reactor.drop(template.fileno())
         for change in self.processes.changes():
             self._changed(change)
-        if fd is not None and self.processes.template is not template:
-            self._reactor.drop(fd)
+        if template is not None and self.processes.template is template:
+            self._reactor.watch(template.fileno(), lambda: self._template_answered(template))
         for process in self.processes.take_unborn():
             self._forget(process)
             self._report(m.Exited(process.proc, None, signal.SIGKILL))
