@@ -18,6 +18,7 @@ import json
 import os
 import select
 import socket
+import struct
 import sys
 import time
 from collections.abc import Iterator
@@ -126,7 +127,7 @@ class Prober:
                 break
             self._wait(0.02)
         for sock in calls.values():
-            sock.close()
+            abandon(sock)
         return {
             word(pair): {"udp_ms": arrived.get(pair), "tcp": answers.get(pair, "silent")} for pair in pairs
         }
@@ -309,10 +310,18 @@ def pour(held: Held, skip_s: float, seconds: float) -> dict[str, Any]:
             break
     took_s = time.monotonic() - start
     for sock in (held.left, held.right):
-        # Without a farewell: what waits to be sent must not keep the way busy.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        sock.close()
+        abandon(sock)
     return {"bytes": got, "bytes_s": round(got / took_s, 1)}
+
+
+def abandon(sock: socket.socket) -> None:
+    """Close a connection without a farewell, so that nothing of it is on the way once the answer is given.
+
+    What waits to be sent is dropped, and the other end need not answer: it would, up to 200 ms later, and
+    its packet would count as one of the job's.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
 
 
 def received(sock: socket.socket) -> str | None:
