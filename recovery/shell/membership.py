@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 import time
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from recovery.core.blame import odd_one_out
+from recovery.core.blame import SETTLED_S, odd_one_out
 from recovery.errors import Interrupted, OutsideStep
 from recovery.shell.agreement import Agreement
 from recovery.shell.linux import lease_clock
@@ -158,8 +159,24 @@ class Membership:
         for rank, slot in self.peers:
             common = min(number, slot.ints[ISSUED])
             if common and slot.chain_at(common) != self.slot.chain_at(common):
-                everyone = {peer: other.chain_at(common) for peer, other in self.peers}
-                self._disagree({**everyone, self.rank: self.slot.chain_at(common)}, rank)
+                self._disagree(self._votes(common), rank)
+
+    def _votes(self, number: int) -> dict[int, int | None]:
+        """Each rank's fingerprint at a collective in which two of them differ.
+
+        Whose is the odd one is told by the others, and these may be about to enter it: they are waited for
+        until the vote is decided, but no longer than `SETTLED_S`, for they may never come to it.
+        """
+        until, pause_s = time.monotonic() + SETTLED_S, 0.00005
+        while True:
+            chains = {rank: slot.chain_at(number) for rank, slot in self.peers}
+            chains[self.rank] = self.slot.chain_at(number)
+            known = Counter(chain for chain in chains.values() if chain is not None)
+            decided = known.total() == len(chains) or max(known.values(), default=0) * 2 > len(chains)
+            if decided or time.monotonic() > until or self.page.open_generation != self.generation:
+                return chains
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.002)
 
     def _wait_for_peers(self) -> None:
         pause_s = 0.00005
