@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -182,9 +183,9 @@ class Desk:
         if victim is None or not self._claim(armed):
             return "skip"
         at = {"phase": reached.phase, "at_event": reached.event, "collective": reached.collective}
-        self._inject(armed, victim, reached.channel, at)
+        done = self._act(self._inject, armed, victim, reached.channel, at)
         # An agent that is told "go" acts: it must not where the fault was refused.
-        return "go" if armed.fired_t is not None else "skip"
+        return "go" if done and armed.fired_t is not None else "skip"
 
     def _place_of_rank(self, armed: Armed, rank: int | None, reached: Reached | None) -> Place | None:
         node = None if rank is None or self.sight.nodes is None else self.sight.nodes.node_of(rank)
@@ -323,6 +324,28 @@ class Desk:
             armed.stage = Stage.ACTING
             return True
 
+    def _act(self, act: Callable[..., None], armed: Armed, *args: Any) -> bool:
+        """Carry out an act; an exception in the fault's code is its failure, and what it did is taken back.
+
+        Returns:
+            Whether no exception was raised.
+        """
+        try:
+            act(armed, *args)
+        except Exception as error:
+            what = f"its own code failed: {type(error).__name__}: {error}"
+            self._say("failed", armed, detail=what, traceback=traceback.format_exc())
+            with self._lock:
+                again = armed.stage is Stage.ACTING and armed.record is not None
+                # Without another try at it, the journal's record is what takes it back.
+                armed.stage, armed.due = Stage.ACTIVE if again else Stage.OVER, None
+            if again:
+                self._act(self._take_back, armed)
+            self._mark_healed()
+            self.wake()
+            return False
+        return True
+
     def _inject(
         self, armed: Armed, victim: Victim | Place, channel: Channel | None, at: dict[str, Any]
     ) -> None:
@@ -397,7 +420,7 @@ class Desk:
         """Take back every fault that is active on a node or between it and others."""
         for armed in list(self.faults.values()):
             if isinstance(armed.victim, Place) and node in armed.victim.aimed:
-                self._take_back(armed)
+                self._act(self._take_back, armed)
 
     def _over(self, armed: Armed, evidence: Evidence) -> None:
         with self._lock:
@@ -424,7 +447,7 @@ class Desk:
         """Take back everything that is still active; returns when that is done."""
         for armed in list(self.faults.values()):
             if armed.stage is Stage.ACTIVE:
-                self._take_back(armed)
+                self._act(self._take_back, armed)
         self.join()
 
     def join(self) -> None:
@@ -451,8 +474,8 @@ class Desk:
     def _key(self, armed: Armed) -> str:
         return f"{self.scenario}/{armed.planned.id}"
 
-    def _spawn(self, act: Callable[..., None], *args: Any) -> None:
-        thread = threading.Thread(target=act, args=args, name=act.__name__, daemon=True)
+    def _spawn(self, act: Callable[..., None], armed: Armed, *args: Any) -> None:
+        thread = threading.Thread(target=self._act, args=(act, armed, *args), name=act.__name__, daemon=True)
         # Only those that still run are worth keeping: a soak has hundreds.
         self._threads = [t for t in self._threads if t.is_alive()] + [thread]
         thread.start()

@@ -282,3 +282,47 @@ def test_a_proof_that_comes_later_does_not_keep_the_victim_waiting(bench: Bench,
     until(lambda: "verified" in bench.stages())
     process.kill()
     desk.close("")
+
+
+@pytest.mark.parametrize("by_clock", [False, True])
+def test_code_of_a_fault_that_raises_is_told_and_what_it_did_is_taken_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, by_clock: bool
+) -> None:
+    kind = CATALOGUE["process.stop"]
+
+    def verify(*_: Any) -> Evidence:
+        raise RuntimeError("no such file")
+
+    monkeypatch.setattr(kind, "verify", verify)
+    desk = bench.open(planned("process.stop", when={"after_s": 0.0} if by_clock else None))
+    process = bench.victim(1)
+    if by_clock:
+        bench.first_commit_t = time.monotonic()
+        until(lambda: desk.tick() or "failed" in bench.stages())
+        desk.join()
+    else:
+        assert bench.reached("f1", 1, Line()) == "skip"
+    assert signals.state(process.pid) in "RS"
+    assert bench.stages() == ["armed", "reached", "failed", "undone", "undo_verified"]
+    failed = bench.said("fault.failed")
+    assert failed["detail"] == "its own code failed: RuntimeError: no such file"
+    assert "in verify" in failed["traceback"]
+    # Nothing waits for it any longer.
+    assert bench.said("heal.start")
+    assert desk.next_due() is None
+
+
+def test_an_undo_that_raises_leaves_its_record_to_the_journal(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def undo(*_: Any) -> Evidence:
+        raise RuntimeError("no such file")
+
+    monkeypatch.setattr(CATALOGUE["process.stop"], "undo", undo)
+    desk = bench.open(planned("process.stop"))
+    bench.victim(1)
+    assert bench.reached("f1", 1, Line()) == "go"
+    desk.close("the target ended with exit code 0")
+    assert bench.stages() == ["armed", "reached", "fired", "verified", "failed"]
+    assert bench.journal.lines == [("undo", "s/f1")]
+    assert bench.said("heal.start")
