@@ -11,6 +11,7 @@ from pathlib import Path
 
 from chaos.cli import times
 from chaos.errors import Exit, UserError
+from chaos.invariants.scene import ATTACHED
 from chaos.plan import Plan, PlannedScenario, matches
 from chaos.report.stored import PLAN, REPORT, read_report
 from chaos.runner.interrupt import Interrupted, Interrupts
@@ -134,6 +135,11 @@ def choose(wanted: Wanted) -> Chosen:
         names = ", ".join(one.name for one in candidates)
         raise UserError(f"{len(candidates)} scenarios could be meant: {names}", "name one with --only")
     scenario = candidates[0]
+    if scenario.target["kind"] == ATTACHED:
+        raise UserError(
+            f"{scenario.name} struck a job that the tool had not started: no smaller plan of it can be run",
+            "shrink a plan whose target the tool starts; `torch-chaos init` makes one of a script",
+        )
     if scenario.name not in outcomes:
         return Chosen(plan, scenario, Failure(wanted.invariant) if wanted.invariant is not None else None)
     return Chosen(plan, scenario, failure_of(outcomes[scenario.name], wanted.invariant))

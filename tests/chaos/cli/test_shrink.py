@@ -77,6 +77,15 @@ def test_what_did_not_fail_is_refused(tmp_path: Path) -> None:
         shrink(Wanted(tmp_path, budget="soon"))
 
 
+def test_a_job_that_was_attached_to_cannot_be_run_again(tmp_path: Path) -> None:
+    folder = put(tmp_path, "stale_state", reported=False)
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["scenarios"][0]["target"]["kind"] = "attached"
+    (folder / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(UserError, match="stale_state struck a job that the tool had not started"):
+        chosen(folder)
+
+
 @pytest.mark.slow
 def test_a_failing_run_comes_down_to_one_fault_and_fails_again(tmp_path: Path) -> None:
     first = run(suite(tmp_path, KILLS), tmp_path / "first")
