@@ -2,7 +2,7 @@
 
     python tests/benchmarks/shrinking.py [--only NAME ...]
 
-The job is `suites/workloads/seeded_bugs.py`, whose bugs show in a recovery, with faults beside that cause none.
+The job is `suites/workloads/seeded_bugs.py`, whose bugs show in a recovery, among faults that cause none.
 Which rank, step and phase each fault strikes is drawn from the seed, and so is its place among the others.
 Exits with 1 if a failure keeps more faults than matter, or needs longer than the budget.
 """
