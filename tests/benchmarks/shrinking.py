@@ -94,7 +94,8 @@ def suite(name: str, wanted: Seeded, seed: int) -> str:
         }
         for kind, step in zip(kinds[: wanted.faults], steps, strict=True)
     ]
-    scenario = {"name": "seeded", "faults": faults}
+    recoveries = sum(fault["fault"] == KILL for fault in faults)
+    scenario = {"name": "seeded", "faults": faults, "recoveries": recoveries}
     target = {
         "kind": "recovery",
         "workload": "seeded_bugs",
