@@ -1,8 +1,9 @@
 """A job that costs nothing: ranks that count steps, and a supervisor that replaces those that die or freeze.
 
 Usage: job.py WORLD STEPS STEP_S [--leave-shm] [--leave-file] [--orphan] [--fail] [--busy] [--stuck].
-No torch, no collectives: a rank that is replaced goes on after the last step that it committed. With --stuck
-every rank waits for ever once one was replaced.
+No torch, no collectives: a rank that is replaced goes on after the last step that it committed. The ranks go
+in step all the same: none commits before all have entered the generation and done the step, and none leaves
+before all have committed the last. With --stuck every rank waits for ever once one was replaced.
 """
 
 from __future__ import annotations
@@ -35,16 +36,31 @@ def state(pid: int) -> str:
         return file.read().rpartition(")")[2].split()[0]
 
 
-# The newest generation, as all processes see it.
-NOW = mmap.mmap(-1, 8)
+# As all processes see it: the newest generation, then of each rank the one that it has entered, how many
+# steps it has done, and how many it has committed.
+SHARED = memoryview(mmap.mmap(-1, 8 * (1 + 3 * WORLD))).cast("q")
+NOW, ENTERED, DONE, COMMITTED = SHARED[:1], *(SHARED[1 + i * WORLD : 1 + (i + 1) * WORLD] for i in range(3))
+PAUSE_S = 0.0005
 
 
 def enter(rank: int, known: int) -> int:
     """Say that the newest generation was entered, once."""
-    newest = int.from_bytes(NOW[:8], "little")
+    newest = NOW[0]
     if newest != known:
         events.emit("generation.formed", generation=newest, rank=rank, fds=8, threads=1, rss_bytes=10**7)
+        ENTERED[rank] = newest
+        if "--stuck" in FLAGS and newest > 1:
+            signal.pause()
     return newest
+
+
+def together(rank: int, generation: int, counts: memoryview[int], wanted: int) -> int:
+    """Wait until all ranks are in the newest generation and have that count; returns the generation."""
+    while True:
+        generation = enter(rank, generation)
+        if all(one == generation for one in ENTERED) and all(count >= wanted for count in counts):
+            return generation
+        time.sleep(PAUSE_S)
 
 
 def spend(seconds: float) -> None:
@@ -61,12 +77,13 @@ def worker(rank: int, first: int, out: int) -> None:
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(WORLD), RECOVERY_ROLE="worker")
     generation = 0
+    DONE[rank] = COMMITTED[rank] = first
     for step in range(first, STEPS):
         generation = enter(rank, generation)
-        if "--stuck" in FLAGS and generation > 1:
-            signal.pause()
         events.emit("step.begin", rank=rank, generation=generation, step=step)
         spend(STEP_S)
+        DONE[rank] = step + 1
+        generation = together(rank, generation, DONE, step + 1)
         digest = hashlib.sha256(f"{os.environ['JOB_SEED']} {step}".encode()).hexdigest()[:16]
         events.emit(
             "step.commit",
@@ -81,6 +98,8 @@ def worker(rank: int, first: int, out: int) -> None:
             notes={"samples": [step * WORLD + rank]},
         )
         os.write(out, f"{rank} {step}\n".encode())
+        COMMITTED[rank] = step + 1
+    together(rank, generation, COMMITTED, STEPS)
     os._exit(0)
 
 
@@ -105,7 +124,7 @@ class Supervisor:
     def run(self) -> int:
         os.environ["RECOVERY_ROLE"] = "supervisor"
         events.emit("job.start", world=WORLD, argv=sys.argv, seed=int(os.environ["JOB_SEED"]), config={})
-        NOW[:8] = self.generation.to_bytes(8, "little")
+        NOW[0] = self.generation
         for rank in range(WORLD):
             self.fork(rank)
         events.emit("generation.open", generation=1, members=self.members(), cause="start")
@@ -148,7 +167,7 @@ class Supervisor:
         about = {"rank": rank, "generation": self.generation}
         events.emit("recovery.detect", pid=pid, kind=kind, detail="", **about)
         events.emit("recovery.fence", **about)
-        NOW[:8] = self.generation.to_bytes(8, "little")
+        NOW[0] = self.generation
         self.fork(rank)
         events.emit("generation.open", generation=self.generation, members=self.members(), cause=kind)
         for phase in ("regroup", "transfer", "resume"):
