@@ -7,7 +7,7 @@ generation, which look at each member once.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from chaos.simulation.plan import NETWORK
 from chaos.simulation.violation import Violation
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NAMES = (
     "one_owner_per_rank_and_generation",
     "rank_is_given_away_only_after_death",
+    "only_what_was_started_gets_a_rank",
     "members_agree_on_membership",
     "generation_moves_forward",
     "commit_is_by_a_member_of_the_newest_generation",
@@ -91,7 +92,7 @@ class Checks:
         self.banned_after = False
         self.genesis_over = False
 
-    def fail(self, invariant: str, detail: str) -> None:
+    def fail(self, invariant: str, detail: str) -> NoReturn:
         raise Violation(invariant, detail)
 
     # ------------------------------------------------------------------ what the coordinator does
@@ -106,6 +107,7 @@ class Checks:
 
     def given(self, rank: int, proc: int) -> None:
         """A rank gets a process."""
+        worker = self.started(rank, proc)
         former = self.owners.get(rank)
         if former is not None:
             self.replaced += self._costs_a_restart(former)
@@ -118,7 +120,16 @@ class Checks:
             if self.replaced > self.world.config.max_restarts:
                 limit = self.world.config.max_restarts
                 self.fail("restart_budget_is_global", f"{self.replaced} processes replaced, {limit} allowed")
-        self.owners[rank] = self.world.workers[proc]
+        self.owners[rank] = worker
+
+    def started(self, rank: int, proc: int) -> Worker:
+        """The process that a rank gets."""
+        worker = self.world.workers.get(proc)
+        if worker is None:
+            self.fail(
+                "only_what_was_started_gets_a_rank", f"rank {rank} goes to process {proc}, never started"
+            )
+        return worker
 
     def _costs_a_restart(self, former: Worker) -> bool:
         return True

@@ -219,7 +219,7 @@ class FleetChecks(Checks):
 
     def given(self, rank: int, proc: int) -> None:
         world = self.world
-        former, worker = self.owners.get(rank), world.workers[proc]
+        former, worker = self.owners.get(rank), self.started(rank, proc)
         if former is not None and not former.reaped and self._may_act(former) and former.line is not None:
             self.fail(
                 "rank_has_one_owner_that_may_act",

@@ -354,8 +354,8 @@ class World:
         self.reached(worker, "worker.start")
 
     def _promote(self, action: m.Promote) -> None:
-        worker = self.workers[action.proc]
         self.checks.given(action.rank, action.proc)
+        worker = self.workers[action.proc]
         worker.rank = action.rank
         self.send_down(worker, worker.ranked, action.rank)
         self.reached(worker, "worker.promoted")

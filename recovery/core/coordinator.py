@@ -455,10 +455,10 @@ class Coordinator:
         return self._refill_spares() if self.phase is Phase.RUNNING and self.healing is None else []
 
     def _recovered(self, now: float) -> list[m.Action]:
-        refill = self._refill_spares()
         healing, self.healing = self.healing, None
         if healing is None:
             return []
+        refill = self._refill_spares()
         fenced = healing.fenced if healing.fenced is not None else healing.detected
         formed = healing.formed if healing.formed is not None else now
         connected = max(fenced, formed - healing.transfer_s)

@@ -103,6 +103,12 @@ class OpensBeforeAllAreReady(Coordinator):
         return super()._when_all_ready(now)
 
 
+@mutant("a spare is noted, and the order to start it is lost")
+class SpareIsNotedNotStarted(Coordinator):
+    def _recovered(self, now: float) -> list[m.Action]:
+        return [one for one in super()._recovered(now) if not isinstance(one, m.Start)]
+
+
 @mutant("torchft#63: a member that is gone is kept as a participant")
 class DeadMemberStaysReady(Coordinator):
     def _exited(self, slot: Slot, event: m.Exited, now: float) -> list[m.Action]:

@@ -69,6 +69,17 @@ class Job:
         self.form()
 
 
+def test_a_spare_is_noted_only_with_the_order_to_start_it() -> None:
+    """All have done the last step before one of them could say that it had formed."""
+    job = Job(spares=1)
+    for rank in job.ranks:
+        job.ready(rank, None)
+    for rank in job.ranks:
+        job.ready(rank, 1, finished=True)
+    assert job.coordinator.phase is Phase.LEAVING
+    assert set(job.coordinator.spares) <= {start.proc for start in job.of(m.Start)}
+
+
 def test_first_generation_takes_rank_zeros_state() -> None:
     job = Job()
     assert [(a.proc, a.rank) for a in job.of(m.Start)] == [(1, 0), (2, 1), (3, 2), (4, 3)]
