@@ -15,7 +15,7 @@ lint:
 	$(BIN)/lint-imports
 
 test:
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest
 
 check: lint test
 

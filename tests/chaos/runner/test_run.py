@@ -138,6 +138,7 @@ def test_an_earlier_report_in_the_folder_is_moved_aside(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r/report.json").read_text())["seed"] == 3
 
 
+@pytest.mark.alone  # shared memory that nobody holds has no owner: a run beside would take it for its own
 def test_what_a_target_leaves_behind_is_reported(tmp_path: Path) -> None:
     flags = ["--leave-shm", "--leave-file", "--orphan"]
     path = suite(tmp_path, "  - name: leaving\n", options={"step_s": 0.005, "flags": flags})

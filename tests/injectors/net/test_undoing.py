@@ -118,7 +118,8 @@ def test_a_killed_tool_leaves_nothing(
     before = cluster.state()
     kill_in_the_middle(cluster, tmp_path / "record", fault, params)
     for _ in range(2):
-        assert reap(tmp_path / "record")["done"]
+        back = reap(tmp_path / "record")
+        assert back["done"], back
     assert cluster.state() == before
     assert helpers_of("torch_chaos_test_f1") == []
 
