@@ -16,7 +16,7 @@ import pytest
 
 from injectors import undo
 from injectors.fault import FaultError, Node, Place
-from injectors.net import abilities, space, tags
+from injectors.net import abilities, space, tags, undoing
 from injectors.net.bandwidth import NetBandwidth
 from injectors.net.delay import NetDelay
 from injectors.net.link_down import NetLinkDown
@@ -122,6 +122,22 @@ def test_a_killed_tool_leaves_nothing(
         assert back["done"], back
     assert cluster.state() == before
     assert helpers_of("torch_chaos_test_f1") == []
+
+
+def test_a_link_that_goes_between_the_look_and_the_act_is_gone(
+    cluster: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay ends with the killed tool; the kernel takes its link down when it comes to it."""
+    looks: list[dict[str, str] | None] = [{"ifalias": "ours"}, None]
+    monkeypatch.setattr(undoing.links, "show", lambda *_: looks.pop(0))
+    data = {"link": "not_there", "remark": "ours", "tag": "none", "nodes": [space.of(cluster.nodes[0])]}
+    done, said = undoing._relay({"data": data})
+    assert done, said
+    assert "its link went by itself" in said
+    # One that is still there could not be deleted.
+    looks += [{"ifalias": "ours"}, {"ifalias": "ours"}]
+    done, said = undoing._relay({"data": data})
+    assert not done, said
 
 
 def helpers_of(tag: str) -> list[str]:
