@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from chaos.clusters import processes
 from injectors import boot
-from injectors.marks import MARKER, marked
+from injectors.marks import MARKER
 from injectors.store.host import StoreHost, daemon_thread, find
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -43,9 +42,7 @@ def start(rig: Any, *flags: str, **env: str) -> tuple[int, subprocess.CompletedP
 
 def end_the_job() -> None:
     """Kill what is left of the job, torchrun and ranks alike."""
-    for pid in marked(RUN):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    assert processes.kill_marked(RUN, 10.0) == []
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -61,19 +62,13 @@ def test_the_vote_waits_for_ranks_that_are_about_to_come(members: list[Membershi
     """Of two that differ neither is the odd one; the first to compare had come with one other."""
     run(members[0])
     run(members[ODD])
-    looked = threading.Event()
-    members[1].slot.chain_at = telling(members[1].slot.chain_at, looked)  # type: ignore[method-assign]
 
     def come() -> None:
-        assert looked.wait(10)
         for member in (members[1], members[3]):
             run(member)
 
-    late = threading.Thread(target=come)
-    late.start()
-    named = sealed(members[rank])
-    late.join()
-    assert named == ODD
+    with once_looked_for(members[1], come):
+        assert sealed(members[rank]) == ODD
 
 
 def test_a_rank_that_never_comes_is_not_waited_for_long(members: list[Membership]) -> None:
@@ -87,23 +82,30 @@ def test_a_rank_that_never_comes_is_not_waited_for_long(members: list[Membership
 def test_the_end_of_the_generation_ends_the_vote(members: list[Membership]) -> None:
     run(members[0])
     run(members[ODD])
-    looked = threading.Event()
-    members[1].slot.chain_at = telling(members[1].slot.chain_at, looked)  # type: ignore[method-assign]
 
     def close() -> None:
-        assert looked.wait(10)
         members[0].page.open_generation = 2
 
-    closer = threading.Thread(target=close)
-    closer.start()
-    assert sealed(members[0]) is None
-    closer.join()
+    with once_looked_for(members[1], close):
+        assert sealed(members[0]) is None
 
 
-def telling(look: Callable[[int], int | None], looked: threading.Event) -> Callable[[int], int | None]:
-    def wrapped(number: int) -> int | None:
+@contextmanager
+def once_looked_for(member: Membership, act: Callable[[], None]) -> Iterator[None]:
+    """Act in another thread, as soon as someone has looked how far this member has come."""
+    looked, look = threading.Event(), member.slot.chain_at
+
+    def telling(number: int) -> int | None:
         found = look(number)
         looked.set()
         return found
 
-    return wrapped
+    def wait_and_act() -> None:
+        assert looked.wait(10)
+        act()
+
+    member.slot.chain_at = telling  # type: ignore[method-assign]
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    yield
+    thread.join()
