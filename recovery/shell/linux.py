@@ -155,12 +155,10 @@ def shut_sockets(pid: int, ends: Ends) -> int:
     try:
         for fd in _socket_fds(pid):
             copy = duplicate_fd(pidfd, fd)
-            if copy is None:
-                continue
-            try:
-                count += _shut_if_of(copy, ends)
-            finally:
-                os.close(copy)
+            sock = _socket_of(copy) if copy is not None else None
+            if sock is not None:
+                with sock:
+                    count += _shut_if_of(sock, ends)
     finally:
         os.close(pidfd)
     return count
@@ -170,11 +168,22 @@ def own_sockets() -> Iterator[tuple[int, socket.socket]]:
     """This process's sockets as they are now: the inode of each, and a copy that is closed afterwards."""
     for fd in _socket_fds(os.getpid()):
         try:
-            copy = socket.socket(fileno=os.dup(fd))
+            copy = os.dup(fd)
         except OSError:
             continue  # closed meanwhile
-        with copy:
-            yield os.fstat(copy.fileno()).st_ino, copy
+        sock = _socket_of(copy)
+        if sock is not None:
+            with sock:
+                yield os.fstat(sock.fileno()).st_ino, sock
+
+
+def _socket_of(fd: int) -> socket.socket | None:
+    """Takes a descriptor over; None, and it is closed, if it was reused for a file after one had looked."""
+    try:
+        return socket.socket(fileno=fd)
+    except OSError:
+        os.close(fd)
+        return None
 
 
 def _socket_fds(pid: int) -> list[int]:
@@ -193,8 +202,7 @@ def _socket_fds(pid: int) -> list[int]:
     return found
 
 
-def _shut_if_of(fd: int, ends: Ends) -> int:
-    sock = socket.socket(fileno=os.dup(fd))
+def _shut_if_of(sock: socket.socket, ends: Ends) -> int:
     try:
         if sock.family != socket.AF_INET:
             return 0
@@ -206,5 +214,3 @@ def _shut_if_of(fd: int, ends: Ends) -> int:
         return 1
     except OSError:
         return 0  # not connected any more: it waits for nothing
-    finally:
-        sock.close()

@@ -110,6 +110,24 @@ def still(first: Look, last: Look) -> bool:
     return not first.sockets + last.sockets and asleep and first.workers == last.workers and served
 
 
+class Stillness:
+    """What many looks at one generation say; they may come as late as they like."""
+
+    def __init__(self) -> None:
+        self._since: tuple[float, Look] | None = None
+
+    def after(self, look: Look, now: float) -> bool:
+        """Whether at this newest look nothing has moved for `STILL_S`, and nothing will."""
+        if look.sockets:
+            # Not where to count from: what is known from before they were closed says nothing.
+            self._since = None
+            return False
+        if self._since is None or self._since[1].workers != look.workers:
+            self._since = now, look
+        since, first = self._since
+        return now - since >= STILL_S and still(first, look)
+
+
 class Rescue:
     """Of one process; for gloo.
 
@@ -127,7 +145,7 @@ class Rescue:
         self._left: list[Any] = []
         """Works of this generation that were given up."""
         self._kept: list[tuple[float, list[Any]]] = []
-        self._since: tuple[float, Look] | None = None
+        self._stillness = Stillness()
         self._lock = threading.Lock()
         self.stranded = False
         """Whether what has not ended by now never will."""
@@ -175,7 +193,7 @@ class Rescue:
         self._connections = None
         # The thread that looks may just have seen the generation before; without connections it is silent.
         with self._lock:
-            self._generation, self.stranded, self._since, self._left = generation, False, None, []
+            self._generation, self.stranded, self._stillness, self._left = generation, False, Stillness(), []
         before = _connections()
         try:
             yield
@@ -197,20 +215,14 @@ class Rescue:
             # That the generation is over is written into shared memory, which has no event to wait for.
             time.sleep(LOOK_S)
             if self._open_generation() == self._generation:
-                self._since = None
+                self._stillness = Stillness()
                 continue
             with self._lock:
                 if self._connections is not None and len(self._kept) < MOST_KEPT:
-                    self.stranded = self.stranded or self._is_still(self._connections)
+                    look = self._look(self._connections)
+                    self.stranded = self._stillness.after(look, time.monotonic()) or self.stranded
             if self.stranded:
                 self._futures()
-
-    def _is_still(self, connections: set[int]) -> bool:
-        now, last = time.monotonic(), self._look(connections)
-        if self._since is None or last.sockets or self._since[1].workers != last.workers:
-            self._since = now, last
-            return False
-        return now - self._since[0] >= STILL_S and still(self._since[1], last)
 
     def _look(self, connections: set[int]) -> Look:
         workers, loops = {}, {}

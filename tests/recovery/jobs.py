@@ -36,6 +36,13 @@ class Outcome:
             found.setdefault(commit["step"], set()).add(commit["digest"])
         return found
 
+    def tell(self) -> None:
+        """Print what happened beside the steps: pytest shows it where a test has failed."""
+        for event in self.events:
+            if event["event"] not in ("step.begin", "step.commit"):
+                print(json.dumps(event))
+        print(self.stderr, end="")
+
 
 @dataclass
 class Launcher:
@@ -78,7 +85,9 @@ class Launcher:
             code = job.wait(10)
         running.read()
         running.close()
-        return Outcome(code, running.events, (base / "out").read_text(), (base / "err").read_text())
+        outcome = Outcome(code, running.events, (base / "out").read_text(), (base / "err").read_text())
+        outcome.tell()
+        return outcome
 
     def stop(self) -> None:
         self.zygote.stop()

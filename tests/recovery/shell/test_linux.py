@@ -66,6 +66,18 @@ def test_a_process_that_is_gone_has_no_sockets() -> None:
     assert linux.run_queue_wait_s(process.pid) == 0.0
 
 
+def test_a_descriptor_that_was_reused_for_a_file_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(tmp_path / "file", "wb") as file, socket.create_server(("127.77.9.9", 0)) as server:
+        # A socket when one looked, a file a moment later.
+        monkeypatch.setattr(linux, "_socket_fds", lambda pid: [file.fileno(), server.fileno()])
+        before = os.listdir("/proc/self/fd")
+        assert [inode for inode, _ in linux.own_sockets()] == [os.fstat(server.fileno()).st_ino]
+        assert linux.shut_sockets(os.getpid(), linux.Ends("127.77.9.9")) == 0
+        assert os.listdir("/proc/self/fd") == before
+
+
 def test_start_ticks_name_a_process() -> None:
     ours = linux.start_ticks(os.getpid())
     assert ours is not None
@@ -117,8 +129,7 @@ def test_a_child_dies_with_its_parent() -> None:
 
 def test_a_socket_of_another_family_is_left_alone() -> None:
     one, other = socket.socketpair()
-    assert linux._shut_if_of(one.fileno(), "127.0.0.1") == 0
-    one.sendall(b"x")
-    assert other.recv(1) == b"x"
-    one.close()
-    other.close()
+    with one, other:
+        assert linux.shut_sockets(os.getpid(), linux.Ends("127.77.9.9")) == 0
+        one.sendall(b"x")
+        assert other.recv(1) == b"x"

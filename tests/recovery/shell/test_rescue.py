@@ -15,7 +15,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from recovery.shell.rescue import Look, Rescue, Stranded, still
+from recovery.shell.rescue import STILL_S, Look, Rescue, Stillness, Stranded, still
 
 _c10d: Any = torch._C._distributed_c10d
 BIG = 64_000_000
@@ -43,6 +43,34 @@ ASLEEP, RUNNING = (True, 7), (False, 7)
 )
 def test_when_nothing_can_move_any_more(first: Look, last: Look, expected: bool) -> None:
     assert still(first, last) is expected
+
+
+OPEN, CLOSED = Look(2, {1: ASLEEP}, {2: 5}), Look(0, {1: ASLEEP}, {2: 9})
+SERVED, WOKEN = Look(0, {1: ASLEEP}, {2: 14}), Look(0, {1: (True, 8)}, {2: 19})
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([CLOSED, SERVED], [False, True]),
+        # What waits may sleep while its connections are still open: counted from when they are closed.
+        ([OPEN, CLOSED, SERVED], [False, False, True]),
+        ([OPEN, OPEN, CLOSED, SERVED], [False, False, False, True]),
+        ([CLOSED, WOKEN, WOKEN], [False, False, False]),
+        ([CLOSED, WOKEN, Look(0, {1: (True, 8)}, {2: 24})], [False, False, True]),
+    ],
+    ids=["closed", "open first", "open for long", "woken", "woken and at rest"],
+)
+def test_from_when_stillness_is_counted(looks: list[Look], expected: list[bool]) -> None:
+    stillness = Stillness()
+    assert [stillness.after(look, 2 * number * STILL_S) for number, look in enumerate(looks)] == expected
+
+
+def test_stillness_takes_its_time() -> None:
+    stillness = Stillness()
+    assert not stillness.after(CLOSED, 0.0)
+    assert not stillness.after(SERVED, 0.9 * STILL_S)
+    assert stillness.after(SERVED, 1.1 * STILL_S)
 
 
 def form(folder: str, name: str, rank: int) -> Any:
