@@ -1,4 +1,7 @@
-"""Writes a file in each step, in one way, and prints what came of it. argv: folder, way, steps, bytes."""
+"""Writes a file in each step, in one way, and prints what came of it. argv: folder, way, steps, bytes.
+
+A fifth argument is a pipe: the last step begins when there is a byte in it.
+"""
 
 import gzip
 import json
@@ -83,6 +86,9 @@ def by_child(path: pathlib.Path, data: bytes) -> None:
 
 write = globals()[f"by_{way}"]
 for step in range(steps):
+    if step == steps - 1 and len(sys.argv) > 5:
+        with open(sys.argv[5], "rb", buffering=0) as word:
+            word.read(1)
     path, start = folder / f"step-{step}.pt", time.monotonic()
     said = "ok"
     try:

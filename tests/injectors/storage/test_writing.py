@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,9 @@ def test_the_engines_word_lets_writes_through(
     rig: Any, planned: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[bool] = []
+    word = tmp_path / "word"
+    os.mkfifo(word)
+    both_ends = os.open(word, os.O_RDWR)  # opening one end alone would wait for the other
 
     def on_fired(reached: Any, rig: Any) -> None:
         fault, record = rig.fault("f1"), rig.outcome.records["f1"]
@@ -102,6 +106,7 @@ def test_the_engines_word_lets_writes_through(
         for _ in range(2):
             held.append(not fault.undo(record, rig.server.send_undo).proven)
             held.append(not fault.verify_undone(record).proven)
+        os.write(both_ends, b"!")
 
     rig.on_fired = on_fired
     # Its proof is not waited for here: what is written before the word would be a matter of luck.
@@ -110,11 +115,12 @@ def test_the_engines_word_lets_writes_through(
         "storage.enospc", 0, {"path": "work/step-*.pt", "mechanism": "agent"}, step=1, phase="forward"
     )
     outcome = rig.run(
-        "writes.py", tmp_path / "work", "open", 8, SIZE, world=1, faults=[plan], work=str(tmp_path)
+        "writes.py", tmp_path / "work", "open", 3, SIZE, word, world=1, faults=[plan], work=str(tmp_path)
     )
+    os.close(both_ends)
     assert held == [True, False, False, False, False]
     lines = [json.loads(line) for line in outcome.output.splitlines() if line.startswith("{")]
-    assert lines[7]["size"] == SIZE
+    assert lines[2]["size"] == SIZE
     assert outcome.report("undone", "f1").evidence.data["reason"] == "undo"
 
 
