@@ -15,11 +15,7 @@ MAY_ABORT = frozenset({"collective.mismatch", "collective.skip", "collective.ext
 ABORT_SIGNAL = 6
 # And if the sizes differ on purpose, who is seen to be out of step is open too.
 ANY_RANK = frozenset({"collective.mismatch"})
-# A rank all of whose connections were reset does not always come out of gloo's wait; it is then replaced, and
-# nobody else is (seen in one of four runs, on a busy machine).
-MAY_STAY_BEHIND = frozenset({"net.reset"})
 ALSO_ACCEPTED: Mapping[str, frozenset[str]] = {
-    "net.reset": frozenset({"collateral"}),
     "collective.mismatch": frozenset({"crash", "desync", "exception", "collective_error", "hang"}),
 }
 

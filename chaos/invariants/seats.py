@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos.history import History
-from chaos.invariants.expectations import ABORT_SIGNAL, MAY_STAY_BEHIND
+from chaos.invariants.expectations import ABORT_SIGNAL
 from chaos.invariants.scene import Scene
 from chaos.records import Event, FaultTrail, int_of, time_of
 
@@ -49,8 +49,6 @@ def is_victim(history: History, scene: Scene, rank: int | None, pid: int | None,
         if trail.fired_t is None or trail.fired_t > until_t or (planned is not None and not planned.kinds):
             continue
         if planned is not None and (planned.any_rank or (planned.may_abort and aborted)):
-            return True
-        if trail.name in MAY_STAY_BEHIND and rank in trail.ranks:
             return True
         if trail.nodes:
             if _lost_with_node(history, trail, rank, pid):

@@ -99,12 +99,3 @@ def test_of_a_target_that_tells_of_no_nodes_those_on_the_aimed_one_are_victims()
     job, events = cut_off()
     silent = without_word_of(without_word_of(events, "node.lost"), "node.joined")
     assert verdict_of(rule, job, silent).verdict == Verdict.PASS
-
-
-@pytest.mark.parametrize(("replaced", "verdict"), [(1, Verdict.PASS), (2, Verdict.VIOLATED)])
-def test_of_a_reset_only_the_aimed_rank_may_stay_behind(replaced: int, verdict: Verdict) -> None:
-    job = Job(3).steps(1).kill(replaced, name="net.reset", kind="collateral").finish()
-    job.faults[0]["expects"] = "collective_error"
-    node = {"pid": 1, "rank": 1, "node": 1, "nodes": [1], "ranks": [1]}
-    events = [{**e, **node} if str(e["event"]).startswith("fault.") else e for e in job.events]
-    assert verdict_of(rule, job, events).verdict == verdict
