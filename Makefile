@@ -15,7 +15,7 @@ lint:
 	$(BIN)/lint-imports
 
 test:
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 check: lint test
 

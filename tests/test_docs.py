@@ -58,7 +58,7 @@ def test_the_readme_has_two_commands_for_ci() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```", readme, flags=re.M | re.S)
     assert blocks[0].splitlines()[-1] == ".venv/bin/torch-chaos run smoke"
-    assert blocks[1].splitlines()[-1] == ".venv/bin/python -m pytest"
+    assert blocks[1].splitlines()[-1] == ".venv/bin/python -m pytest -n 2"
 
 
 def test_the_readme_map_names_folders_that_exist() -> None:
