@@ -154,15 +154,19 @@ class Rescue:
     # ------------------------------------------------------------------ waiting
 
     def wait(self, work: Any) -> None:
-        while True:
-            try:
-                work.wait(SLICE)
-                return
-            except RuntimeError:
-                # Its own error, or only the end of the slice?
-                if work.is_completed():
-                    raise
+        while not self._ended_in_a_slice(work):
             self._unless_stranded(work)
+
+    def _ended_in_a_slice(self, work: Any) -> bool:
+        try:
+            work.wait(SLICE)
+            return True
+        except RuntimeError:
+            if not work.is_completed():
+                return False
+        # Either its own error, or the slice's end, and it ended a moment later: only the work knows.
+        work.wait()
+        return True
 
     def wait_message(self, work: Any) -> None:
         # The time it is given ends the whole connection, so it is waited for elsewhere and without a slice.

@@ -203,3 +203,27 @@ def test_a_wait_that_gloo_ends_is_its_own_error(
     process.kill()
     waiter.join(WAIT_S / 3)
     assert waiter.error == "RuntimeError"
+
+
+class WorkThatEndsAsItsSliceDoes:
+    """Stands in for gloo's: the moment between a time-out and the question after it can't be met at will."""
+
+    def __init__(self, error: str = "") -> None:
+        self._error, self._slices = error, 2
+
+    def wait(self, timeout: datetime.timedelta | None = None) -> None:
+        if timeout is not None:
+            self._slices -= 1
+            raise RuntimeError("Operation timed out!")
+        if self._error:
+            raise RuntimeError(self._error)
+
+    def is_completed(self) -> bool:
+        return not self._slices
+
+
+def test_the_end_of_a_slice_is_no_error_of_a_work_that_ends_just_then() -> None:
+    rescue = Rescue(lambda: 1, lambda: None)
+    rescue.wait(WorkThatEndsAsItsSliceDoes())
+    with pytest.raises(RuntimeError, match="reset by peer"):
+        rescue.wait(WorkThatEndsAsItsSliceDoes("Connection reset by peer"))
