@@ -283,6 +283,7 @@ class Run:
         try:
             yield
         finally:
-            floats[BUSY_UNTIL] = before
+            # First: whoever reads that it is busy no more must find that it was alive just now.
             self._member.membership.slot.alive()
+            floats[BUSY_UNTIL] = before
             events.emit("busy.end", rank=self.rank, name=name, limit_s=limit)

@@ -135,12 +135,13 @@ class Slot:
         # Read once, and before the version (see `Watch._progress`): the member writes on meanwhile, and each
         # fingerprint belongs to its number.
         issued = ints[ISSUED]
+        busy_s = max(0.0, floats[BUSY_UNTIL] - now)  # before the sign of life with which a busy phase ends
         oldest = max(0, issued - RING_COPIED + 1)
         copied = {word: ints[word] for word in COPIED_INTS}
         sample: dict[str, Any] = {
             "ints": list({**copied, GENERATION: generation, ISSUED: issued}.values()),
             "ages": [now - floats[word] for word in COPIED_TIMES],
-            "busy_s": max(0.0, floats[BUSY_UNTIL] - now),
+            "busy_s": busy_s,
             "step_s": floats[STEP_S],
             "starved_s": starved_s,
             "ring": [ints[RING_AT + number % RING] for number in range(oldest, issued + 1)],

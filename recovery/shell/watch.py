@@ -89,6 +89,8 @@ class Watch:
         # Before the version: who has committed and gone on to the next step must not look as if it were
         # further inside the old one.
         issued = slot.ints[words.ISSUED]
+        # And before the sign of life with which a busy phase ends.
+        busy_until = slot.floats[words.BUSY_UNTIL]
         chain = slot.chain_at(common) if common else 0
         if chain is None or slot.chain_at(issued) is None:
             return None  # it wrote meanwhile, or is far ahead: look again at the next tick
@@ -102,7 +104,7 @@ class Watch:
             done=slot.ints[words.DONE],
             issued_at=slot.floats[words.ISSUED_AT],
             changed_at=slot.floats[words.CHANGED_AT],
-            busy_until=slot.floats[words.BUSY_UNTIL],
+            busy_until=busy_until,
             starved_s=self._starved_s(proc, slot),
             common_chain=chain,
             sealing=bool(slot.ints[words.SEALING]),
