@@ -222,9 +222,9 @@ class Rescue:
                 self._stillness = Stillness()
                 continue
             with self._lock:
-                if self._connections is not None and len(self._kept) < MOST_KEPT:
+                if not self.stranded and self._connections is not None and len(self._kept) < MOST_KEPT:
                     look = self._look(self._connections)
-                    self.stranded = self._stillness.after(look, time.monotonic()) or self.stranded
+                    self.stranded = self._stillness.after(look, time.monotonic())
             if self.stranded:
                 self._futures()
 
